@@ -1,0 +1,1 @@
+"""Makes wheels for a target: source, plan, preflight, engine, receipt."""

@@ -1,0 +1,1 @@
+"""Reads wheels, judges them, measures, records and publishes."""

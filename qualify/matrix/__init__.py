@@ -1,0 +1,1 @@
+"""The matrix: the pin and the targets (asserted), and what was measured."""

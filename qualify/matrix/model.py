@@ -1,0 +1,180 @@
+"""The shape of ``matrix.yaml``.
+
+Two kinds of field, never mixed: ``pin``, ``targets`` and the rest are asserted by a person; ``measured`` is
+written by ``record`` alone, from evidence of a qualified wheel.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+DottedVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+$")]
+TargetId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+-sm[0-9]+[af]?$")]
+
+
+class Profile(StrEnum):
+    UPSTREAM = "upstream"  # is someone else's wheel usable on this target?
+    RELEASE = "release"  # is ours fit to publish?
+
+
+class Presence(StrEnum):
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+
+
+class Code(StrEnum):
+    """What device code a member must hold for the target."""
+
+    NATIVE = "native"
+    JIT = "jit"
+    HOST = "host"
+    ANY = "any"
+
+
+T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class ByProfile(Strict, Generic[T]):
+    """One value per profile."""
+
+    upstream: T
+    release: T
+
+
+class JitOk(Strict):
+    """Kernels that may be PTX only under ``code: native``."""
+
+    pattern: str  # fnmatch pattern over the mangled kernel name
+    reason: Annotated[str, StringConstraints(min_length=8)]
+
+
+class Expectation(Strict):
+    """What the target expects of one extension module or executable."""
+
+    presence: Presence | ByProfile[Presence] = Presence.REQUIRED
+    code: Code | ByProfile[Code] = Code.NATIVE
+    jit_ok: tuple[JitOk, ...] = ()
+    kernels: tuple[str, ...] = ()  # fnmatch patterns: kernels that must run natively on the target
+
+    def presence_for(self, profile: Profile) -> Presence:
+        return self.presence if isinstance(self.presence, Presence) else getattr(self.presence, profile.value)
+
+    def code_for(self, profile: Profile) -> Code:
+        return self.code if isinstance(self.code, Code) else getattr(self.code, profile.value)
+
+
+class SdistSource(Strict):
+    sdist: str  # requirement with ==, fetched from the package index; or a relative path to an sdist
+    sha256: Sha256
+
+
+class GitSource(Strict):
+    git: str = ""  # URL or path relative to the matrix file (a bundle, say); empty: the pin's repository
+    subdirectory: str = ""
+
+
+class Pin(Strict):
+    repository: str
+    requirement: str  # "vllm==0.33.0": the released wheel of this pin, where there is one; may be ""
+    source: SdistSource | GitSource
+    commit: Commit  # a git source needs all 40 digits
+    build_modes: tuple[str, ...] = ("source", "unstated")  # accepted build modes
+
+
+class Project(Strict):
+    name: str  # normalised project name, "vllm"
+    import_name: str
+    version_module: str  # "vllm/_version.py"
+
+
+class Base(Strict):
+    """Where a target's build image comes from."""
+
+    image: str = ""  # "registry/name:tag"; its digest stands in dockerfiles/bases.lock.yaml
+    bootstrap: Literal["", "debian-12", "debian-13"] = ""  # made from Debian's packages where no registry answers
+
+
+class Ceilings(Strict):
+    glibc: DottedVersion
+    glibcxx: DottedVersion
+    preferred_glibc: DottedVersion | None = None
+
+
+class Driver(Strict):
+    oldest_cuda: DottedVersion
+
+
+class Tool(Strict):
+    """A tool that the tree demands; the preflight looks for it."""
+
+    name: Literal["nvcc", "ninja", "cmake", "c++", "python.h", "git", "cargo"]
+    minimum: str = ""
+    why: str = ""
+
+
+class Build(Strict):
+    """How the project builds: data, so that no code knows a project by name."""
+
+    arch_variable: str = "TORCH_CUDA_ARCH_LIST"
+    environment: dict[str, str] = Field(default_factory=dict)
+    refused_environment: tuple[str, ...] = ()  # fnmatch patterns; set in the caller's environment -> refused
+    tools: tuple[Tool, ...] = ()
+    external_sources: tuple[str, ...] = ()  # globs of CMake files to read FetchContent projects from
+    external_overrides: dict[str, str] = Field(default_factory=dict)  # FetchContent name -> environment variable
+    commit_files: tuple[str, ...] = ()  # files of an untouched sdist that state the commit
+    torch: bool = False  # the build needs torch with CUDA
+    expects_device_code: bool = True
+
+
+class Target(Strict):
+    machine: Literal["x86_64", "aarch64"]
+    compute_capability: DottedVersion
+    python: tuple[DottedVersion, ...]
+    base: Base
+    toolkit: DottedVersion
+    torch: str = ""  # requirement; "" where the project needs none
+    arch_list: str  # as handed to Build.arch_variable
+    ceilings: Ceilings
+    driver: Driver
+    how: Literal["native", "cross", "emulate"] = "native"
+    engine: str = "auto"
+    label: str = ""  # put into the local version by the builder
+    extensions: dict[str, Expectation] = Field(default_factory=dict)
+
+
+class Measured(Strict):
+    """What a qualified install reported; written by ``record`` alone."""
+
+    runtime_version: str
+    distribution_version: str
+    build_mode: str
+    commit: str
+    sha256: Sha256
+    toolkit: str
+    torch: str
+    flashinfer: str
+    how: str
+    when: str
+
+
+class Matrix(Strict):
+    version: Literal[1]
+    project: Project
+    pin: Pin
+    build: Build = Build()
+    extensions: dict[str, Expectation] = Field(default_factory=dict)  # for every target; a target's own win
+    targets: dict[TargetId, Target]
+    measured: dict[str, Measured] = Field(default_factory=dict)
+
+    def expectations(self, target: str) -> dict[str, Expectation]:
+        """Member path without suffix -> expectation, the target's own over the common ones."""
+        return {**self.extensions, **self.targets[target].extensions}

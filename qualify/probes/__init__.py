@@ -1,0 +1,1 @@
+"""Where a wheel is measured: one probe per module."""

@@ -1,0 +1,1 @@
+"""Readers of archive, ELF, cubin, fat binary and PTX: the standard library and pyelftools alone."""

@@ -1,0 +1,1 @@
+"""One renderer of reports per module."""
