@@ -7,14 +7,24 @@ written by ``record`` alone, from evidence of a qualified wheel.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, StringConstraints, Tag
 
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 DottedVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+$")]
+Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]*$")]
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 TargetId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+-sm[0-9]+[af]?$")]
+
+
+# Tags of the unions below.  They turn up in the places of pydantic's errors, so they are no word that a key can be.
+_ONE, _EACH, _SDIST, _GIT = "(one)", "(each)", "(sdist)", "(git)"
+
+# What a version's suffix or a receipt can state of how the compiled code came about.  "unstated" is the honest value
+# where nothing says it, and "source" comes only from a receipt of a local compile.
+BUILD_MODES = ("source", "unstated", "precompiled", "empty", "cpu", "rocm", "xpu", "tpu", "editable")
 
 
 class Profile(StrEnum):
@@ -50,6 +60,19 @@ class ByProfile(Strict, Generic[T]):
     release: T
 
 
+def _one_or_each(value: Any) -> str:
+    return _EACH if isinstance(value, dict | BaseModel) else _ONE
+
+
+# One value, or one per profile.  Told apart by shape, so that a typo gives one complaint and not one for each reading.
+PresencePerProfile = Annotated[
+    Annotated[Presence, Tag(_ONE)] | Annotated[ByProfile[Presence], Tag(_EACH)], Discriminator(_one_or_each)
+]
+CodePerProfile = Annotated[
+    Annotated[Code, Tag(_ONE)] | Annotated[ByProfile[Code], Tag(_EACH)], Discriminator(_one_or_each)
+]
+
+
 class JitOk(Strict):
     """Kernels that may be PTX only under ``code: native``."""
 
@@ -60,8 +83,8 @@ class JitOk(Strict):
 class Expectation(Strict):
     """What the target expects of one extension module or executable."""
 
-    presence: Presence | ByProfile[Presence] = Presence.REQUIRED
-    code: Code | ByProfile[Code] = Code.NATIVE
+    presence: PresencePerProfile = Presence.REQUIRED
+    code: CodePerProfile = Code.NATIVE
     jit_ok: tuple[JitOk, ...] = ()
     kernels: tuple[str, ...] = ()  # fnmatch patterns: kernels that must run natively on the target
 
@@ -82,17 +105,25 @@ class GitSource(Strict):
     subdirectory: str = ""
 
 
+def _sdist_or_git(value: Any) -> str:
+    if isinstance(value, dict):
+        return _SDIST if "sdist" in value or "sha256" in value else _GIT
+    return _SDIST if isinstance(value, SdistSource) else _GIT
+
+
 class Pin(Strict):
-    repository: str
+    repository: NonEmpty
     requirement: str  # "vllm==0.33.0": the released wheel of this pin, where there is one; may be ""
-    source: SdistSource | GitSource
+    source: Annotated[
+        Annotated[SdistSource, Tag(_SDIST)] | Annotated[GitSource, Tag(_GIT)], Discriminator(_sdist_or_git)
+    ]
     commit: Commit  # a git source needs all 40 digits
     build_modes: tuple[str, ...] = ("source", "unstated")  # accepted build modes
 
 
 class Project(Strict):
-    name: str  # normalised project name, "vllm"
-    import_name: str
+    name: Word  # normalised project name, "vllm"
+    import_name: NonEmpty
     version_module: str  # "vllm/_version.py"
 
 
@@ -121,6 +152,17 @@ class Tool(Strict):
     why: str = ""
 
 
+class Shape(Strict):
+    """A build of another kind than the target's, chosen by values in the build's environment (an empty shell, say)."""
+
+    when: Annotated[dict[str, str], Field(min_length=1)]  # variable -> value; the shape applies where all are set so
+    reason: Annotated[str, StringConstraints(min_length=8)]
+    tools: tuple[str, ...] = ()  # names of Build.tools that this shape still demands
+    external_sources: StrictBool = False  # are the external sources needed?
+    toolkit: StrictBool = False  # is the CUDA toolkit needed?
+    torch: StrictBool = False  # must torch be a CUDA build?
+
+
 class Build(Strict):
     """How the project builds: data, so that no code knows a project by name."""
 
@@ -131,22 +173,30 @@ class Build(Strict):
     external_sources: tuple[str, ...] = ()  # globs of CMake files to read FetchContent projects from
     external_overrides: dict[str, str] = Field(default_factory=dict)  # FetchContent name -> environment variable
     commit_files: tuple[str, ...] = ()  # files of an untouched sdist that state the commit
-    torch: bool = False  # the build needs torch with CUDA
-    expects_device_code: bool = True
+    torch: StrictBool = False  # the build needs torch with CUDA
+    expects_device_code: StrictBool = True
+    shapes: tuple[Shape, ...] = ()  # the first one that applies counts
+    cmake_variables: dict[str, str] = Field(
+        default_factory=dict
+    )  # what the target's build sets; decides CMake branches
+    toolkit_extras: tuple[str, ...] = ("nvcc", "cudart", "cccl")  # of the cuda-toolkit distribution
+    tag_match: str = "*[0-9]*"  # the tags that setuptools-scm sees, as its own git describe command says
+    memory_per_job: int = Field(default=3, ge=1)  # GB that one compile job needs
+    disk: int = Field(default=1, ge=1)  # GB that a build needs
 
 
 class Target(Strict):
     machine: Literal["x86_64", "aarch64"]
     compute_capability: DottedVersion
-    python: tuple[DottedVersion, ...]
+    python: Annotated[tuple[DottedVersion, ...], Field(min_length=1)]
     base: Base
     toolkit: DottedVersion
     torch: str = ""  # requirement; "" where the project needs none
-    arch_list: str  # as handed to Build.arch_variable
+    arch_list: NonEmpty  # as handed to Build.arch_variable
     ceilings: Ceilings
     driver: Driver
     how: Literal["native", "cross", "emulate"] = "native"
-    engine: str = "auto"
+    engine: Word = "auto"
     label: str = ""  # put into the local version by the builder
     extensions: dict[str, Expectation] = Field(default_factory=dict)
 
@@ -172,7 +222,7 @@ class Matrix(Strict):
     pin: Pin
     build: Build = Build()
     extensions: dict[str, Expectation] = Field(default_factory=dict)  # for every target; a target's own win
-    targets: dict[TargetId, Target]
+    targets: Annotated[dict[TargetId, Target], Field(min_length=1)]
     measured: dict[str, Measured] = Field(default_factory=dict)
 
     def expectations(self, target: str) -> dict[str, Expectation]:
