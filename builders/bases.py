@@ -1,0 +1,185 @@
+"""Base images and the images of one role made from them.
+
+A base comes by digest from ``dockerfiles/bases.lock.yaml``, or, where the image's registry does not answer, from
+Debian's packages.  An image of a role is tagged with a hash of all that it is made from, so the second build
+finds it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from builders.bootstrap import bootstrapped, image_name
+from builders.host import cache_folder
+from qualify.errors import ConfigurationError, UnavailableError, UsageError
+from qualify.files import locked, write_atomic
+from qualify.matrix.model import Base
+
+Say = Callable[[str], None]
+
+ROLES = {"build": ("build",), "cross": ("build", "cross")}  # each made from the one before it
+_LOCK = "bases.lock.yaml"
+_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+
+
+class ImageStore(Protocol):
+    """The images of an engine."""
+
+    def find(self, tag: str) -> str:
+        """The id of a tagged image; "" where it is not there."""
+
+    def load(self, archive: IO[bytes], tag: str) -> str:
+        """Load a saved image; returns its id."""
+
+    def pull(self, image: str, digest: str, machine: str) -> str:
+        """:raises UnavailableError: the registry does not answer."""
+
+    def digest(self, image: str, machine: str) -> str:
+        """The digest that the registry has for a tag now. :raises UnavailableError: it does not answer."""
+
+    def build(self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, say: Say) -> str:
+        """Build one Dockerfile; returns the image's id."""
+
+
+def dockerfiles() -> Path:
+    """The folder of Dockerfiles: the repository's, or the copy in the distribution.
+
+    :raises ConfigurationError: neither is there.
+    """
+    here = Path(__file__).resolve().parent
+    for folder in (here.parent / "dockerfiles", here / "data" / "dockerfiles"):
+        if (folder / "build.Dockerfile").is_file():
+            return folder
+    raise ConfigurationError("the Dockerfiles are not there", where=str(here), action="install wheel-assay again")
+
+
+def build_image(store: ImageStore, base: Base, machine: str, role: str, say: Say) -> tuple[str, str]:
+    """The image of a role for a machine, made where it is not there yet.
+
+    :returns: its id, and where its base came from: "registry" or "bootstrap".
+    :raises UnavailableError: neither a registry nor Debian's packages can be had.
+    :raises ConfigurationError: the base's image has no digest in the lock though its registry answers.
+    """
+    image, origin = ensure_base(store, base, machine, say)
+    files = _context()
+    for name in ROLES[role]:
+        dockerfile = f"{name}.Dockerfile"
+        tag = f"wheel-assay/{name}:{_hash_of(image, dockerfile, files)}-{machine}"
+        with locked(_lock_file(tag), timeout=3600, purpose=f"making {tag}"):
+            found = store.find(tag)
+            if not found:
+                say(f"building image {tag}")
+                found = store.build(files, dockerfile, tag, image, machine, say)
+        image = found
+    return image, origin
+
+
+def ensure_base(
+    store: ImageStore, base: Base, machine: str, say: Say, *, refresh: bool = False, lock: Path | None = None
+) -> tuple[str, str]:
+    """The base image itself; ``refresh`` bootstraps anew where it would be found.  Returns id and origin."""
+    if base.image:
+        digest = read_lock(lock)[0].get(f"{base.image}@{machine}", "")
+        try:
+            if digest:
+                return store.pull(base.image, digest, machine), "registry"
+            answered = store.digest(base.image, machine)
+        except UnavailableError as error:
+            if not base.bootstrap:
+                raise
+            say(f"base {base.image}: {error.what}; made from {base.bootstrap}'s packages instead")
+        else:
+            raise ConfigurationError(
+                f"{base.image} for {machine} has no digest in the lock",
+                where=f"dockerfiles/{_LOCK}",
+                expected=answered,
+                action="python -m builders base TARGET --renew-lock",
+            )
+    if not base.bootstrap:
+        raise ConfigurationError("neither an image nor a bootstrap is named", where="base", action="name one")
+    tag = image_name(base.bootstrap, machine)
+    with locked(_lock_file(tag), timeout=3600, purpose=f"making {tag}"):
+        found = "" if refresh else store.find(tag)
+        if not found:
+            say(f"bootstrapping {tag}")
+            with bootstrapped(base.bootstrap, machine, say) as archive:
+                found = store.load(archive, tag)
+    return found, "bootstrap"
+
+
+def renew_lock(store: ImageStore, wanted: list[tuple[str, str]], path: Path | None = None) -> dict[str, str]:
+    """Ask the registries for the digests of ``(image, machine)`` and write those into the lock.
+
+    All are asked before anything is written.
+
+    :returns: what changed, "image@machine" -> new digest.
+    :raises UnavailableError: a registry does not answer; nothing was written.
+    """
+    entries, document, target = read_lock(path, keep=True)
+    fresh = {f"{image}@{machine}": store.digest(image, machine) for image, machine in wanted}
+    changed = {name: digest for name, digest in fresh.items() if entries.get(name) != digest}
+    if changed:
+        document["images"] = {**entries, **changed}
+        write_atomic(target, _dump(document))
+    return changed
+
+
+def read_lock(path: Path | None = None, *, keep: bool = False) -> tuple[dict[str, str], Any, Path]:
+    """The lock's entries, its whole document (with comments where ``keep``), and its path.
+
+    :raises ConfigurationError: it is no such file.
+    """
+    target = path or dockerfiles() / _LOCK
+    try:
+        document = YAML(typ="rt" if keep else "safe", pure=True).load(target.read_text(encoding="utf-8"))
+        images = dict(document["images"])
+        bad = next((name for name, digest in images.items() if not _DIGEST.match(str(digest))), "")
+        if document["version"] != 1 or bad:
+            raise ConfigurationError(
+                f"{bad or 'its version'} is not right", where=str(target), expected="version 1, sha256:… digests"
+            )
+    except (OSError, YAMLError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"no lock of base images: {error}", where=str(target)) from error
+    return images, document, target
+
+
+def role_for(how: str) -> str:
+    """The role of image that a way of building needs.
+
+    :raises UsageError: no such way.
+    """
+    try:
+        return {"native": "build", "emulate": "build", "cross": "cross"}[how]
+    except KeyError:
+        raise UsageError(f"no such way to build: {how}", where="--how", expected="native, cross, emulate") from None
+
+
+def _context() -> dict[str, bytes]:
+    folder = dockerfiles()
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix != ".yaml"}
+
+
+def _hash_of(image: str, dockerfile: str, files: Mapping[str, bytes]) -> str:
+    used = (image.encode(), files[dockerfile], files["install-packages.sh"])
+    return hashlib.sha256(b"\0".join(used)).hexdigest()[:12]
+
+
+def _lock_file(tag: str) -> Path:
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / tag.replace("/", "_").replace(":", "_")
+
+
+def _dump(document: Any) -> str:
+    import io
+
+    stream = io.StringIO()
+    YAML(typ="rt", pure=True).dump(document, stream)
+    return stream.getvalue()

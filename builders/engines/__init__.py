@@ -1,0 +1,161 @@
+"""Where a build runs: one file and one line in :data:`ENGINES` for each engine.
+
+An engine decides nothing.  It opens a room for one build (:class:`Room`) and runs the steps that the pipeline
+hands it.  Inside a room every path is one of :class:`Paths`; two of its folders outlive the room: the
+environment (what PEP 518 asks for, and the toolkit) and the cache.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from qualify.errors import UnavailableError, UsageError
+from qualify.matrix.model import Base
+
+Say = Callable[[str], None]  # one line of a log, without its end of line
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What answered: name, version, and the machines it can run, the native one first."""
+
+    name: str
+    version: str
+    machines: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomRequest:
+    """What a build needs of its room.
+
+    ``machine`` is that of the programs that run in it: x86_64 for a cross build.  ``role`` names the image:
+    "build" or "cross".  Rooms of one ``environment_key`` share one environment folder.
+    """
+
+    build_id: str
+    machine: str
+    role: str
+    base: Base
+    environment_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Folders inside a room."""
+
+    source: str
+    out: str
+    environment: str
+    cache: str
+    tools: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command in a room.
+
+    ``prepares``: the one kind of step that may reach the network and write to the environment; every other
+    runs without a network.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    prepares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended; seconds of wall time."""
+
+    code: int
+    killed_for_memory: bool
+    seconds: float
+
+
+class Room(Protocol):
+    """A place for one build, gone when its context ends."""
+
+    engine: str
+    machine: str
+    image: str  # content id of the image; "" where there is none
+    image_origin: str  # "registry", "bootstrap" or "host"
+    paths: Paths
+    python: str  # an interpreter of the room that can make environments; "" to be looked for by version
+
+    def put(self, folder: Path, inside: str) -> None:
+        """Copy the contents of a folder of this host to ``inside``."""
+
+    def fetch(self, inside: str, folder: Path) -> None:
+        """Copy the contents of ``inside`` to a folder of this host."""
+
+    def run(self, step: Step, say: Say) -> Outcome:
+        """Run one step to its end; every line of its output goes to ``say`` as it comes.
+
+        :raises UnavailableError: the engine went away.
+        """
+
+
+class Engine(Protocol):
+    name: str
+
+    def info(self) -> EngineInfo:
+        """:raises UnavailableError: it does not answer."""
+
+    def open(self, request: RoomRequest, say: Say) -> AbstractContextManager[Room]:
+        """:raises UnavailableError: this engine can't give such a room."""
+
+
+ENGINES = {
+    "docker": "builders.engines.docker:DockerEngine",
+    "local": "builders.engines.local:LocalEngine",
+}
+
+
+def engine_named(name: str) -> Engine:
+    """The engine of that name, not yet asked for anything.
+
+    :raises UsageError: no such engine.
+    """
+    try:
+        module, _, attribute = ENGINES[name].partition(":")
+    except KeyError:
+        raise UsageError(
+            f"no engine is named {name!r}", where="--engine", expected=", ".join(("auto", *ENGINES))
+        ) from None
+    made: Engine = getattr(importlib.import_module(module), attribute)()
+    return made
+
+
+def choose_engine(name: str, machine: str, say: Say) -> Engine:
+    """The engine to use; for ``auto`` Docker where it answers, else this host, and ``say`` tells which and why.
+
+    :raises UnavailableError: the named engine does not answer, or none can run ``machine``.
+    """
+    if name != "auto":
+        engine = engine_named(name)
+        engine.info()
+        return engine
+    docker = engine_named("docker")
+    try:
+        docker.info()
+    except UnavailableError as error:
+        local = engine_named("local")
+        if machine not in local.info().machines:
+            raise UnavailableError(
+                f"{error.what}, and this host is no {machine}",
+                where="engine",
+                expected=f"a Docker engine, or a host of machine {machine}",
+                action=error.action,
+            ) from error
+        say(f"engine: local, in an isolated environment on this host, since Docker does not answer: {error.what}")
+        return local
+    say("engine: docker")
+    return docker

@@ -1,0 +1,345 @@
+"""The Docker engine: the one file that imports the docker SDK.
+
+Sources and results travel by the engine's own archive API, so nothing here needs the engine to see this host's
+folders.  Measured facts that shaped it: ``attach(logs=True)`` loses what was written before, ``logs(follow)``
+doesn't; a step killed for memory may exit with any code, ``State.OOMKilled`` tells; ``docker import`` stores a
+foreign machine's image as amd64, ``load`` of a saved image keeps its machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import docker
+import requests
+from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
+
+from builders.bases import build_image
+from builders.engines import EngineInfo, Outcome, Paths, RoomRequest, Say, Step
+from builders.host import Network, network_of_host, process_is_alive, process_mark
+from qualify.errors import BuildError as FailedBuild
+from qualify.errors import UnavailableError
+
+PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_USER = 1000  # "builder" of dockerfiles/build.Dockerfile
+_PREFIX = "wheel-assay"
+_OWNER = "wheel-assay.owner"  # label: host and process that a container or volume belongs to
+_ACTION = "start the Docker engine (dockerd), point DOCKER_HOST at one, or use --engine local"
+
+
+class DockerEngine:
+    """Containers and images of the engine that DOCKER_HOST names, or of the local socket."""
+
+    name = "docker"
+
+    def __init__(self, network: Network | None = None) -> None:
+        self._network = network
+        self._client: docker.DockerClient | None = None
+
+    def info(self) -> EngineInfo:
+        with _answering():
+            # A short time limit, so that an engine that hangs is told from one that works.
+            client = docker.from_env(timeout=10)
+            try:
+                version = client.version()
+            finally:
+                client.close()
+        machine = _MACHINES.get(version["Arch"], version["Arch"])
+        return EngineInfo(self.name, version["Version"], (machine,), f"API {version['ApiVersion']}")
+
+    @contextlib.contextmanager
+    def open(self, request: RoomRequest, say: Say) -> Iterator[DockerRoom]:
+        client = self._connected()
+        with _answering():
+            _sweep(client, say)
+        image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, say)
+        room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
+        try:
+            yield room
+        finally:
+            room.close()
+
+    def images(self) -> DockerImages:
+        """The engine's images, for :mod:`builders.bases`."""
+        return DockerImages(self._connected())
+
+    def _connected(self) -> docker.DockerClient:
+        if self._client is None:
+            with _answering():
+                self._client = docker.from_env(timeout=600)
+        return self._client
+
+
+class DockerImages:
+    """Images as :mod:`builders.bases` sees them (its ``ImageStore``)."""
+
+    def __init__(self, client: docker.DockerClient) -> None:
+        self._client = client
+
+    def find(self, tag: str) -> str:
+        with _answering():
+            try:
+                return str(self._client.images.get(tag).id)
+            except ImageNotFound:
+                return ""
+
+    def load(self, archive: IO[bytes], tag: str) -> str:
+        with _answering():
+            self._client.images.load(archive)
+        found = self.find(tag)
+        if not found:
+            raise UnavailableError(f"image {tag} is not there after it was loaded", where="docker", action="run again")
+        return found
+
+    def pull(self, image: str, digest: str, machine: str) -> str:
+        repository = image.rsplit(":", 1)[0] if ":" in image.rsplit("/", 1)[-1] else image
+        with _answering():
+            pulled = self._client.images.pull(f"{repository}@{digest}", platform=PLATFORMS[machine])
+        return str(pulled.id)
+
+    def digest(self, image: str, machine: str) -> str:
+        with _answering():
+            data = self._client.images.get_registry_data(image)
+            if not data.has_platform(PLATFORMS[machine]):
+                raise UnavailableError(f"{image} has nothing for {machine}", where="registry")
+        return str(data.id)
+
+    def build(self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, say: Say) -> str:
+        with _answering(), _context_archive(context) as archive:
+            stream = self._client.api.build(
+                fileobj=archive,
+                custom_context=True,
+                dockerfile=dockerfile,
+                tag=tag,
+                buildargs={"BASE": base},
+                platform=PLATFORMS[machine],
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
+            for chunk in stream:
+                if "error" in chunk:
+                    raise UnavailableError(
+                        chunk["error"].strip(),
+                        where=f"image {tag}",
+                        action="see the lines above; the packages' mirror may not answer",
+                    )
+                for line in str(chunk.get("stream", "")).splitlines():
+                    if line.strip():
+                        say(line)
+        return self.find(tag)
+
+
+class DockerRoom:
+    """One build's containers and volumes."""
+
+    engine = "docker"
+    paths = Paths(source="/work/source", out="/work/out", environment="/env", cache="/cache", tools="/work/tools")
+    python = ""
+
+    def __init__(
+        self, client: docker.DockerClient, network: Network, request: RoomRequest, image: str, origin: str
+    ) -> None:
+        self.machine = request.machine
+        self.image = image
+        self.image_origin = origin
+        self._client = client
+        self._network = network
+        self._labels = {_OWNER: process_mark(), "wheel-assay.build": request.build_id}
+        self._work = f"{_PREFIX}-work-{request.build_id}"
+        self._environment = f"{_PREFIX}-env-{request.environment_key[:16]}"
+        self._cache = f"{_PREFIX}-cache-{request.machine}"
+        with _answering():
+            client.volumes.create(self._work, labels=self._labels)
+            for lasting in (self._environment, self._cache):
+                client.volumes.create(lasting, labels={"wheel-assay": "lasting"})
+            # Never started: through it the work volume is written and read.
+            self._door = self._create(Step("door", ("true",)))
+
+    def put(self, folder: Path, inside: str) -> None:
+        with _answering(), tempfile.TemporaryFile() as stream:
+            with tarfile.open(fileobj=stream, mode="w") as archive:
+                parents = [PurePosixPath(inside), *PurePosixPath(inside).parents][:-2]  # not "/" nor "/work"
+                for parent in reversed(parents):
+                    archive.addfile(_owned(_folder_entry(str(parent.relative_to("/work")))))
+                archive.add(folder, str(PurePosixPath(inside).relative_to("/work")), filter=_owned)
+            stream.seek(0)
+            self._door.put_archive("/work", stream)
+
+    def fetch(self, inside: str, folder: Path) -> None:
+        with _answering(), tempfile.TemporaryFile() as stream:
+            chunks, _ = self._door.get_archive(inside)
+            for chunk in chunks:
+                stream.write(chunk)
+            stream.seek(0)
+            _unpack(stream, folder)
+
+    def run(self, step: Step, say: Say) -> Outcome:
+        began = time.monotonic()
+        with _answering():
+            container = self._create(step)
+            try:
+                if step.prepares:
+                    _bring_network(container, self._network)
+                container.start()
+                for line in _lines(container.logs(stream=True, follow=True)):
+                    say(line)
+                code = int(container.wait()["StatusCode"])
+                container.reload()
+                killed = bool(container.attrs["State"]["OOMKilled"])
+            finally:
+                _remove(container)
+        return Outcome(code, killed, time.monotonic() - began)
+
+    def close(self) -> None:
+        """Remove what belongs to this build alone; the environment and the cache stay."""
+        with contextlib.suppress(DockerException, requests.RequestException):
+            for container in self._client.containers.list(all=True, filters={"label": _as_filter(self._labels)}):
+                _remove(container)
+            self._client.volumes.get(self._work).remove(force=True)
+
+    def _create(self, step: Step) -> Any:
+        environment = dict(step.environment)
+        if step.prepares:
+            environment = {**self._network.environment_inside(), **environment}
+        return self._client.containers.create(
+            self.image,
+            list(step.command),
+            platform=PLATFORMS[self.machine],
+            user=f"{_USER}:{_USER}",
+            working_dir=step.folder or "/work",
+            environment=environment,
+            labels=self._labels,
+            network_mode=None if step.prepares else "none",
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            volumes={
+                self._work: {"bind": "/work", "mode": "rw"},
+                self._cache: {"bind": "/cache", "mode": "rw"},
+                self._environment: {"bind": "/env", "mode": "rw" if step.prepares else "ro"},
+            },
+            init=True,
+        )
+
+
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
+    """Turn what the SDK raises into one error of ours: the engine was not there, or would not."""
+    try:
+        yield
+    except BuildError as error:
+        raise FailedBuild(str(error), where="docker") from error
+    except APIError as error:
+        said = error.explanation or str(error)
+        raise UnavailableError(str(said).strip(), where="docker", action="see the engine's own log") from error
+    except (DockerException, requests.RequestException) as error:
+        raise UnavailableError(
+            f"the Docker engine does not answer: {str(error).splitlines()[0]}", where="docker", action=_ACTION
+        ) from error
+
+
+def _sweep(client: docker.DockerClient, say: Say) -> None:
+    """Remove what a killed process of this host left; a living one's is left alone."""
+    host = socket.gethostname()
+
+    def abandoned(labels: Mapping[str, str] | None) -> bool:
+        mark = (labels or {}).get(_OWNER, "")
+        return mark.startswith(f"{host}/") and not process_is_alive(mark)
+
+    for container in client.containers.list(all=True, filters={"label": _OWNER}):
+        if abandoned(container.labels):
+            say(f"removing a container of a build that was killed: {container.name}")
+            _remove(container)
+    for volume in client.volumes.list(filters={"label": _OWNER}):
+        if abandoned(volume.attrs.get("Labels")):
+            with contextlib.suppress(APIError):
+                volume.remove(force=True)
+
+
+def _remove(container: Any) -> None:
+    with contextlib.suppress(NotFound, APIError):
+        container.remove(force=True, v=True)
+
+
+def _bring_network(container: Any, network: Network) -> None:
+    """Put the host's certificate authorities and pip's mirrors into a container that is not started yet."""
+    files = network.files_inside()
+    if not files:
+        return
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    container.put_archive("/", stream.getvalue())
+
+
+def _as_filter(labels: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in labels.items()]
+
+
+def _owned(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = _USER
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def _folder_entry(name: str) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    return entry
+
+
+@contextlib.contextmanager
+def _context_archive(context: Mapping[str, bytes]) -> Iterator[IO[bytes]]:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in context.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    stream.seek(0)
+    yield stream
+
+
+def _unpack(stream: IO[bytes], folder: Path) -> None:
+    """Unpack an archive of the engine: plain files and folders alone, below its one top folder."""
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for entry in archive:
+            parts = PurePosixPath(entry.name).parts[1:]
+            if not parts or ".." in parts or os.path.isabs(entry.name):
+                continue
+            target = folder.joinpath(*parts)
+            if entry.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif entry.isfile():
+                source = archive.extractfile(entry)
+                if source is None:
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("wb") as sink:
+                    while block := source.read(1 << 20):
+                        sink.write(block)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Whole lines of a stream of chunks; a carriage return ends a line too (progress bars)."""
+    rest = b""
+    for chunk in chunks:
+        rest += chunk
+        *whole, rest = rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+    if rest:
+        yield rest.decode("utf-8", "replace")
