@@ -30,6 +30,7 @@ _FLOAT = re.compile(
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?")
 _STANDARD_TAG = "tag:yaml.org,2002:"
+_TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Document:
     quoted: frozenset[Path]  # paths of scalars that stand in quotes
     typed: dict[Path, Typed]
     problems: tuple[Problem, ...]
+    readable: bool = True  # False: no keys and values came out of it, so nothing more can be said of them
 
     def line(self, path: Path) -> int:
         """The line of the nearest thing on the way to ``path`` that is there."""
@@ -88,27 +90,27 @@ def parse(text: str) -> Document:
     reader = _Reader()
     if len(text) > _MAX_CHARACTERS:
         reader.problems.append(Problem(0, "", f"{len(text)} characters are more than a matrix has"))
-        return reader.document({})
+        return reader.document({}, readable=False)
     try:
         node = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         what = ", ".join(part for part in (error.context, error.problem) if part)
         reader.problems.append(Problem(line, "", f"not YAML: {what}"))
-        return reader.document({})
+        return reader.document({}, readable=False)
     except YAMLError as error:
         reader.problems.append(Problem(0, "", "not YAML: " + " ".join(str(error).split())))
-        return reader.document({})
+        return reader.document({}, readable=False)
     except RecursionError:
         reader.problems.append(Problem(0, "", "nested too deeply"))
-        return reader.document({})
+        return reader.document({}, readable=False)
     if node is None:
         reader.problems.append(Problem(0, "", "the file is empty"))
-        return reader.document({})
+        return reader.document({}, readable=False)
     value = reader.read(node, ())
     if not isinstance(value, dict):
         reader.problems.append(Problem(node.start_mark.line + 1, "", "expected keys and values at the top"))
-        value = {}
+        return reader.document({}, readable=False)
     return reader.document(value)
 
 
@@ -120,22 +122,22 @@ class _Reader:
         self.problems: list[Problem] = []
         self._seen: set[int] = set()
 
-    def document(self, value: Any) -> Document:
-        return Document(value, self.lines, frozenset(self.quoted), self.typed, tuple(self.problems))
+    def document(self, value: Any, *, readable: bool = True) -> Document:
+        return Document(value, self.lines, frozenset(self.quoted), self.typed, tuple(self.problems), readable)
 
     def read(self, node: Node, path: Path) -> Any:
         line = node.start_mark.line + 1
         self.lines.setdefault(path, line)
         # A node met twice is an alias: refused, since it can blow up without bound and hides what a target says.
         if id(node) in self._seen:
-            self._problem(line, path, "an alias (*name) isn't read here", "write the value out")
+            self._problem(self.lines[path], path, "an alias (*name) isn't read here", "write the value out")
             return ""
         self._seen.add(id(node))
         if len(path) > _MAX_DEPTH:
             self._problem(line, path, "nested too deeply")
             return ""
         tag = str(node.tag)
-        if not tag.startswith(_STANDARD_TAG):
+        if tag.removeprefix(_STANDARD_TAG) not in _TAGS:
             self._problem(line, path, f"the tag {tag} isn't read here", "write the plain value")
             return ""
         if isinstance(node, MappingNode):

@@ -109,14 +109,14 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise ConfigurationError("no such file", where=str(path), action="name a matrix with --matrix") from None
+        raise ConfigurationError("no such file", where=_shown(path), action="name a matrix with --matrix") from None
     except IsADirectoryError:
         raise ConfigurationError(
-            "this is a folder", where=str(path), expected="a YAML file", action=f"name its {FILE_NAME}"
+            "this is a folder", where=_shown(path), expected="a YAML file", action=f"name its {FILE_NAME}"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"byte {error.start} isn't UTF-8", where=str(path), action="save the file as UTF-8"
+            f"byte {error.start} isn't UTF-8", where=_shown(path), action="save the file as UTF-8"
         ) from None
 
 

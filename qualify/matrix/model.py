@@ -161,6 +161,7 @@ class Shape(Strict):
     external_sources: StrictBool = False  # are the external sources needed?
     toolkit: StrictBool = False  # is the CUDA toolkit needed?
     torch: StrictBool = False  # must torch be a CUDA build?
+    environment: dict[str, str] = Field(default_factory=dict)  # over Build.environment
 
 
 class Build(Strict):

@@ -27,6 +27,8 @@ PATTERN_WORDS = {
 def validate(model: type[M], document: Document) -> tuple[M | None, list[Problem]]:
     """Make a ``model`` of a document, or say all that is wrong with it (the document's own problems included)."""
     problems = list(document.problems)
+    if not document.readable:
+        return None, problems
     taken = {problem.path for problem in problems}
     instance: M | None = None
     complained: set[Path] = set()
