@@ -14,6 +14,7 @@ COMMANDS = {
     "base": "builders.commands.base",
     "measure": "builders.commands.measure",
     "record": "builders.commands.record",
+    "demo": "builders.commands.demo",
 }
 
 
