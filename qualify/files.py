@@ -3,9 +3,10 @@
 Three parts: whole-file writes (:func:`write_atomic`, :func:`copy_atomic`), hashes (:func:`sha256_of`) and
 locks between processes (:func:`locked`).
 
-A temporary file is named ``.<name>.<random>.wa-tmp`` and lies in the folder of the file that it becomes, since
-a rename is atomic only within one file system.  Its writer holds a lock on it for as long as it lives, so a
-temporary file that can be locked belongs to nobody any more; the next write in that folder removes it.
+A temporary file is named ``.<name>.<random>.wa-tmp`` and lies in the folder of the file that it becomes, or in
+one that the caller names on the same file system, since a rename is atomic only within one.  Its writer holds a
+lock on it for as long as it lives, so a temporary file that can be locked belongs to nobody any more; the next
+write in that folder removes it.
 """
 
 from __future__ import annotations
@@ -53,26 +54,35 @@ def sha256_of(path: Path, progress: Progress | None = None) -> Digest:
         return _hash(stream.fileno(), progress)
 
 
-def write_atomic(path: Path, content: bytes | str) -> None:
+def write_atomic(path: Path, content: bytes | str, *, staging: Path | None = None) -> None:
     """Write ``content`` (text as UTF-8) to ``path``: whole, or not at all, and on the disk when this returns.
 
     The mode of a file that is already there is kept.  A symbolic link is followed, not replaced.
 
+    :param staging: a folder of the same file system for the temporary file; None: the folder of ``path``.
     :raises UnavailableError: disk full, read-only, no permission; the old file is as it was.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with _replacing(path) as handle:
+    with _replacing(path, staging) as handle:
         _write_all(handle, data)
 
 
-def copy_atomic(source: Path, destination: Path, *, sha256: str = "", progress: Progress | None = None) -> Digest:
+def copy_atomic(
+    source: Path,
+    destination: Path,
+    *,
+    sha256: str = "",
+    staging: Path | None = None,
+    progress: Progress | None = None,
+) -> Digest:
     """Copy a file whole or not at all; hashed while it is copied, and again from the copy before it gets its name.
 
     :param sha256: what the source must hold; "" takes what is there.
+    :param staging: a folder of the same file system for the temporary file; None: the destination's folder.
     :raises RefusedError: the source holds other bytes than ``sha256``.
     :raises UnavailableError: the copy reads back different, or the disk is at fault.
     """
-    with _explained(source), source.open("rb", buffering=0) as stream, _replacing(destination) as handle:
+    with _explained(source), source.open("rb", buffering=0) as stream, _replacing(destination, staging) as handle:
         total = os.fstat(stream.fileno()).st_size
         hasher, done = hashlib.sha256(), 0
         while chunk := stream.read(_CHUNK):
@@ -232,12 +242,12 @@ def _busy(lock_path: Path, timeout: float) -> AssayError:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[int]:
+def _replacing(path: Path, staging: Path | None = None) -> Iterator[int]:
     """A descriptor of a temporary file that becomes ``path`` when the block ends well."""
     with _explained(path):
         final = Path(os.path.realpath(path))
-        _sweep(final.parent, final.name)
-        handle, temporary = _temporary(final)
+        _sweep(staging or final.parent, final.name)
+        handle, temporary = _temporary(staging or final.parent, final.name)
         try:
             with contextlib.suppress(FileNotFoundError):
                 _keep_mode(handle, final)
@@ -253,9 +263,9 @@ def _replacing(path: Path) -> Iterator[int]:
             os.close(handle)
 
 
-def _temporary(final: Path) -> tuple[int, Path]:
+def _temporary(folder: Path, name: str) -> tuple[int, Path]:
     while True:
-        temporary = final.parent / f".{final.name[:180]}.{secrets.token_hex(6)}{_SUFFIX}"
+        temporary = folder / f".{name[:180]}.{secrets.token_hex(6)}{_SUFFIX}"
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

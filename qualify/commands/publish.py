@@ -1,0 +1,100 @@
+"""``qualify publish WHEEL… --to FOLDER``: put qualified wheels where pip finds them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qualify.errors import ExitCode
+
+if TYPE_CHECKING:
+    from qualify.evidence import Evidence
+
+HELP = "put wheels into a package index, from evidence of a qualified wheel alone"
+
+OUTPUT_VERSION = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("wheels", type=Path, nargs="+", metavar="WHEEL")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="made where it isn't there")
+    parser.add_argument(
+        "--target", default="", metavar="ID", help="default: every target whose evidence lies beside the wheel"
+    )
+    parser.add_argument("--matrix", type=Path, metavar="FILE", help="default: as docs/matrix.md says")
+    parser.add_argument(
+        "--accept-profile",
+        choices=["release", "upstream"],
+        default="release",
+        help="the least profile that the evidence must have; upstream: someone else's wheel, usable on the target",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was published as JSON")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify.publishers import publisher
+
+    evidences = [evidence for wheel in arguments.wheels for evidence in _proven(wheel, arguments)]
+    progress = _progress if sys.stderr.isatty() else None
+    published = publisher("folder").publish(evidences, arguments.to, now=datetime.now(UTC), progress=progress)
+    if arguments.json:
+        rows = [
+            {"wheel": p.filename, "sha256": p.sha256, "target": p.target, "index": p.index, "new": p.new}
+            for p in published
+        ]
+        print(json.dumps({"version": OUTPUT_VERSION, "published": rows}, indent=2))
+    else:
+        for row in published:
+            print(f"{row.filename} {row.target}: {'published' if row.new else 'published already, the same bytes'}")
+        for index in sorted({row.index for row in published}):
+            print(f"  pip install --index-url {Path(index).as_uri()}/ …")
+    return ExitCode.OK
+
+
+def _proven(wheel: Path, arguments: argparse.Namespace) -> list[Evidence]:
+    """Prove all evidence of one wheel that is asked for.
+
+    :raises RefusedError: there is none, it proves nothing, or its profile is not enough.
+    """
+    from qualify import evidence, matrix
+    from qualify.errors import RefusedError, UsageError
+
+    if not wheel.is_file():
+        raise UsageError("no such file", where=str(wheel), action="name a wheel")
+    loaded = matrix.load(arguments.matrix)
+    targets = (arguments.target,) if arguments.target else evidence.targets_beside(wheel)
+    if not targets:
+        raise RefusedError(
+            "no evidence beside the wheel",
+            where=str(wheel),
+            expected=evidence.path_for(wheel, "<target>").name,
+            action="judge it: qualify check WHEEL --target ID --evidence",
+        )
+    proven = []
+    for target in targets:
+        document = evidence.load(evidence.path_for(wheel, target))
+        if document.target != target:
+            raise RefusedError(
+                f"evidence for {document.target} under the name of {target}",
+                where=evidence.path_for(wheel, target).name,
+                action="put it back under its own name",
+            )
+        if document.profile != "release" and arguments.accept_profile != document.profile:
+            raise RefusedError(
+                f"judged with the profile {document.profile}",
+                where=evidence.path_for(wheel, target).name,
+                expected="profile release",
+                action="judge it with --profile release, or say --accept-profile upstream",
+            )
+        print(f"proving {wheel.name} for {target} again", file=sys.stderr)
+        proven.append(evidence.prove(document, wheel, loaded))
+    return proven
+
+
+def _progress(name: str, done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    print(f"\rcopying {name}: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,55 @@
+"""``qualify record WHEEL --target ID``: write what was measured of a qualified wheel into the matrix."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from qualify.commands.measure import add_runner_arguments
+from qualify.errors import ExitCode
+
+HELP = "measure a qualified wheel and write the values into the matrix, from its evidence alone"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("wheel", type=Path, metavar="WHEEL")
+    parser.add_argument("--target", required=True, metavar="ID")
+    parser.add_argument("--matrix", type=Path, metavar="FILE", help="the file that is written")
+    parser.add_argument("--evidence", type=Path, metavar="FILE", help="default: WHEEL.<target>.evidence.json")
+    add_runner_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify import measuring, recording
+    from qualify.probes.local import LocalRunner
+
+    print(f"proving {arguments.wheel.name} for {arguments.target} again", file=sys.stderr)
+    recorded = recording.record(
+        arguments.wheel,
+        arguments.target,
+        matrix_path=arguments.matrix,
+        evidence_path=arguments.evidence,
+        runner=LocalRunner(arguments.python) if arguments.local else None,
+        dependencies=not arguments.no_deps,
+        find_links=arguments.find_links,
+        now=datetime.now(UTC),
+    )
+    measured = recorded.measured.model_dump(mode="json")
+    if arguments.json:
+        content = {
+            "version": measuring.OBSERVATION_VERSION,
+            "target": recorded.target,
+            "new": recorded.new,
+            "measured": measured,
+            "observation": measuring.to_json(recorded.observation),
+        }
+        print(json.dumps(content, indent=2))
+    else:
+        state = "recorded" if recorded.new else "recorded already, with the same values"
+        print(f"{recorded.path.name}: measured.{recorded.target}: {state}")
+        print("\n".join(f"  {name}: {value}" for name, value in measured.items()))
+    return ExitCode.OK

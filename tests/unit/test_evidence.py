@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qualify import evidence, matrix
+from qualify.errors import ExitCode, RefusedError, UsageError
+from qualify.matrix.model import Profile
+from qualify.opening import read_wheel
+from tests.support.line import NOW, Qualified, axpy, judged, qualified, write_matrix
+
+TARGET = "x86_64-sm90"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Qualified:
+    return qualified(tmp_path, write_matrix(tmp_path), TARGET)
+
+
+def prove(made: Qualified, wheel: Path | None = None) -> evidence.Evidence:
+    loaded = matrix.load(made.path.parent.parent / "matrix.yaml")
+    return evidence.prove(evidence.load(made.path), wheel or made.wheel, loaded)
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(path.read_bytes())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def put(*keys: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+def test_a_document_reads_back_equal(made: Qualified) -> None:
+    assert evidence.load(made.path) == made.document
+    assert made.path.name == f"{made.wheel.name}.{TARGET}.evidence.json"
+    assert evidence.targets_beside(made.wheel) == (TARGET,)
+
+
+def test_what_was_judged_is_proven(made: Qualified) -> None:
+    proof = prove(made)
+    assert (proof.target, proof.profile, proof.wheel) == (TARGET, Profile.RELEASE, made.wheel)
+    assert proof.sha256 == proof.facts.sha256 == proof.report.sha256 == made.document.sha256
+
+
+def test_evidence_has_no_door_for_a_caller(made: Qualified) -> None:
+    proof = prove(made)
+    with pytest.raises(TypeError, match="by hand"):
+        evidence.Evidence(None, proof.document, proof.wheel, proof.facts, proof.report)
+    with pytest.raises(AttributeError, match="can't be changed"):
+        proof._document = dataclasses.replace(proof.document, target="aarch64-sm121")  # type: ignore[misc]
+    for door in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copied or pickled"):
+            door(proof)
+    with pytest.raises(TypeError):
+        dataclasses.replace(proof, target="x")  # type: ignore[type-var]
+
+
+def test_a_changed_wheel_is_refused(made: Qualified) -> None:
+    data = bytearray(made.wheel.read_bytes())
+    data[len(data) // 2] ^= 1
+    made.wheel.write_bytes(data)
+    with pytest.raises(RefusedError, match="the wheel's bytes are not those judged"):
+        prove(made)
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "profile": (put("profile", value="upstream"), "contradicts itself: profile"),
+    "target": (put("target", value="aarch64-sm121"), "contradicts itself: target"),
+    "verdict": (put("report", "verdict", value="rejected"), "says 'rejected', and judging again says 'qualified'"),
+    "findings": (put("report", "findings", value=[{"code": "NEW001"}]), "judging again differs in findings"),
+    "coverage": (put("report", "coverage", value=[{"member": "axpy/_D"}]), "judging again differs in coverage"),
+    "extra key of the report": (put("report", "signed", value="yes"), "judging again differs in signed"),
+    "facts": (put("facts", "sha256", value="0" * 64), "has another digest"),
+    "matrix": (put("matrix", "asserted_sha256", value="0" * 64), "judged with another matrix"),
+    "newer": (put("version", value=2), "schema version 2, newer than this tool knows"),
+    "older": (put("version", value=0), "schema version 0;"),
+    "true is no version": (put("version", value=True), "schema version True"),
+    "other schema": (put("schema", value="other"), "not an evidence document: schema 'other'"),
+    "size": (put("wheel", "size", value="1"), "wheel.size is no number"),
+    "size in part": (put("wheel", "size", value=1), "the wheel's bytes are not those judged"),
+    "hash": (put("wheel", "sha256", value="0" * 64), "contradicts itself: sha256"),
+    "name": (put("wheel", "filename", value="other-1-py3-none-any.whl"), "contradicts itself: wheel"),
+    "unknown profile": (put("profile", value="mine"), "profile 'mine'"),
+    "unknown key": (put("signature", value="mine"), "keys missing or unknown: signature"),
+    "missing key": (lambda content: content.pop("facts"), "keys missing or unknown: facts"),
+    "no object": (put("wheel", value=[]), "wheel is no object"),
+    "no text": (put("made", value=None), "made is no text"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), TAMPERED.values(), ids=TAMPERED)
+def test_each_tampering_is_refused_for_its_own_reason(
+    made: Qualified, change: Callable[[dict[str, Any]], object], reason: str
+) -> None:
+    edit(made.path, change)
+    with pytest.raises(RefusedError) as caught:
+        prove(made)
+    assert reason in str(caught.value)
+    assert caught.value.exit_code == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not JSON"),
+        ('{"schema": "wheel-assay/evidence", "schema": "wheel-assay/evidence"}', "a key stands twice"),
+        ('{"schema": NaN}', "NaN is no JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "the top level is no object"),
+        ('{"verdict": "qualified"}', "schema None"),
+    ],
+)
+def test_what_was_typed_by_hand_is_refused(made: Qualified, text: str, reason: str) -> None:
+    made.path.write_text(text)
+    with pytest.raises(RefusedError, match="not an evidence document") as caught:
+        evidence.load(made.path)
+    assert reason in str(caught.value)
+
+
+def test_a_document_without_bound_is_refused(made: Qualified, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "_LARGEST_DOCUMENT", 10)
+    with pytest.raises(RefusedError, match="larger than 10 bytes"):
+        evidence.load(made.path)
+
+
+def test_no_evidence_is_refused_and_says_how_to_make_some(made: Qualified) -> None:
+    made.path.unlink()
+    with pytest.raises(RefusedError, match="no evidence; judge the wheel again"):
+        evidence.load(made.path)
+
+
+def test_evidence_of_another_wheel_is_refused(made: Qualified, tmp_path: Path) -> None:
+    other = axpy(tmp_path / "other", version="0.2.0")
+    with pytest.raises(RefusedError, match="evidence of another wheel"):
+        prove(made, other)
+
+
+def test_the_same_bytes_under_another_name_are_refused(made: Qualified) -> None:
+    renamed = made.wheel.with_name("axpy-9.9-cp311-abi3-manylinux_2_28_x86_64.whl")
+    made.wheel.rename(renamed)
+    with pytest.raises(RefusedError, match=r"judged under the name axpy-0\.1\.0"):
+        prove(made, renamed)
+
+
+def test_another_matrix_is_refused_and_a_comment_or_a_measured_value_is_not_another(
+    made: Qualified, tmp_path: Path
+) -> None:
+    path = tmp_path / "matrix.yaml"
+    text = path.read_text()
+    path.write_text("# one more comment\n" + text)
+    assert prove(made).target == TARGET
+    path.write_text(text.replace('glibc: "2.39"', 'glibc: "2.38"'))
+    with pytest.raises(RefusedError, match="judged with another matrix"):
+        prove(made)
+
+
+def test_a_wheel_that_is_not_qualified_has_a_document_and_no_evidence(tmp_path: Path) -> None:
+    made = judged(axpy(tmp_path / "w", "aarch64-sm121"), TARGET, write_matrix(tmp_path))
+    assert made.document.report["verdict"] == "rejected"
+    with pytest.raises(RefusedError, match=f"the wheel is rejected for {TARGET}"):
+        prove(made)
+    edit(made.path, put("report", "verdict", value="qualified"))
+    with pytest.raises(RefusedError, match="says 'qualified', and judging again says 'rejected'"):
+        prove(made)
+
+
+def test_a_document_needs_report_and_facts_of_one_wheel_and_a_target_of_the_matrix(tmp_path: Path) -> None:
+    loaded = matrix.load(write_matrix(tmp_path))
+    made = qualified(tmp_path, loaded.path)
+    other = read_wheel(axpy(tmp_path / "other", version="0.2.0"))
+    proof = prove(made)
+    with pytest.raises(UsageError, match="different wheels"):
+        evidence.from_report(proof.report, other, loaded, NOW)
+    elsewhere = dataclasses.replace(proof.report, target="riscv64-sm90")
+    with pytest.raises(UsageError, match="not in the matrix"):
+        evidence.from_report(elsewhere, proof.facts, loaded, NOW)
