@@ -1,0 +1,99 @@
+"""``qualify identity A --against B``: is A the build that B names?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from qualify.errors import ExitCode, UsageError
+
+HELP = "compare two builds by their commit: version strings, wheels or pins"
+
+IDENTITY_VERSION = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    what = "*.whl, *.yaml (its pin), else a version string"
+    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("--against", required=True, metavar="B", help="the same; what A has to be")
+    parser.add_argument("--label", action="append", default=[], help="a declared label in a local version; repeatable")
+    parser.add_argument("--accept-mode", action="append", default=[], metavar="MODE", help="build modes that count")
+    parser.add_argument("--accept-toolkit", action="append", default=[], metavar="CUNNN", help="toolkits that count")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify.identity import Policy, compare, decide
+    from qualify.matrix.model import BUILD_MODES
+
+    for mode in arguments.accept_mode:
+        if mode not in BUILD_MODES:
+            raise UsageError(f'"{mode}" is no build mode', where="--accept-mode", expected=", ".join(BUILD_MODES))
+    a, b = _identities((arguments.a, arguments.against), arguments.label)
+    modes = tuple(arguments.accept_mode) or b.accepts or Policy().build_modes
+    decision = decide(a, b, Policy(modes, tuple(arguments.accept_toolkit)))
+    comparison = compare(a, b)
+    code = {True: ExitCode.OK, False: ExitCode.REJECTED, None: ExitCode.UNVERIFIED}[decision.accepted]
+    if arguments.json:
+        answer = {
+            "version": IDENTITY_VERSION,
+            "a": _plain(a),
+            "b": _plain(b),
+            "result": comparison.result.value,
+            "reason": comparison.reason,
+            "differences": [asdict(difference) for difference in comparison.differences],
+            "accepted": decision.accepted,
+            "decision": decision.reason,
+        }
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+        return code
+    lines = [f"{comparison.result.value}: {comparison.reason}"]
+    for difference in comparison.differences:
+        for value, origin in ((difference.a, difference.a_origin), (difference.b, difference.b_origin)):
+            lines.append(f"  {difference.field}: {value or 'none'} ({origin})")
+    word = {True: "accepted", False: "refused", None: "not decided"}[decision.accepted]
+    lines.append(f"{word}: {decision.reason}")
+    lines += [f"note: {one.origin}: {note}" for one in (a, b) for note in one.notes]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return code
+
+
+def _plain(identity: Any) -> dict[str, Any]:
+    value = asdict(identity)
+    value["grade"] = identity.grade.name.lower().replace("_", " ")
+    return value
+
+
+def _identities(texts: Sequence[str], labels: Sequence[str]) -> list[Any]:
+    """Both sides; a matrix on one of them says where the other's version module lies and which labels there are."""
+    from qualify.matrix import LoadedMatrix, load
+
+    matrices: dict[str, LoadedMatrix] = {text: load(Path(text)) for text in texts if text.endswith((".yaml", ".yml"))}
+    known = next(iter(matrices.values()), None)
+    declared = [*labels, *(t.label for m in matrices.values() for t in m.matrix.targets.values() if t.label)]
+    module = known.matrix.project.version_module if known else ""
+    return [_identity(text, declared, module, matrices.get(text)) for text in texts]
+
+
+def _identity(text: str, labels: Sequence[str], module: str, matrix: Any) -> Any:
+    from qualify.identity import identity_of_pin, identity_of_version, identity_of_wheel
+
+    if matrix is not None:
+        return identity_of_pin(matrix.matrix, origin=f"pin of {Path(text).name}")
+    if text.endswith(".whl"):
+        from qualify.opening import read_wheel
+
+        return identity_of_wheel(read_wheel(Path(text)), module, labels)
+    if text.startswith(("http://", "https://")) or text.endswith(".md") or Path(text).is_dir():
+        raise UsageError(
+            "this kind of thing isn't read",
+            where=text,
+            expected="a wheel, a matrix or a version string",
+            action="pass the version that it states",
+        )
+    return identity_of_version(text, labels)

@@ -1,0 +1,340 @@
+"""Which build is this?  The commit is the identity; the build mode, the toolkit and the rest are facts beside it.
+
+A version string is taken apart by ``packaging`` (PEP 440) and its local part segment by segment; no pattern runs over a
+whole string.  What a string doesn't say stays unsaid: a suffix proves its build mode, and its absence proves nothing.
+
+    >>> identity_of_version("0.28.1rc1.dev132+ge126687a9.precompiled").build_mode
+    'precompiled'
+    >>> compare(identity_of_version("0.33.0"), identity_of_version("0.33.0")).result.value
+    'cannot tell'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+
+from packaging.version import InvalidVersion, Version
+
+from qualify.facts import VersionModule, WheelFacts
+from qualify.matrix.model import BUILD_MODES, Matrix
+
+SHORTEST_COMMIT = 7  # fewer hex digits name no commit
+UNSTATED = "unstated"
+ACCEPTED_MODES = ("source", UNSTATED)  # what a policy accepts unless it says more
+
+_COMMIT_PART = re.compile(r"g([0-9a-f]{7,40})")
+_COMMIT_ID = re.compile(r"g?([0-9a-f]{7,40})")
+_DIRTY_PART = re.compile(r"d([0-9]{8})")
+_TOOLKIT_PART = re.compile(r"cu[0-9]{2,4}")
+_ROCM_PART = re.compile(r"rocm[0-9]*")
+_MODE_PARTS = frozenset(BUILD_MODES) - {"source", UNSTATED}
+
+
+class Grade(IntEnum):
+    """How an identity was learned; a lower grade never passes for a higher one."""
+
+    SELF_REPORTED = 1  # a server said so
+    METADATA = 2  # a version string, a file name, METADATA
+    VERSION_MODULE = 3  # the version module, read as text
+    IMPORT = 4  # the module, imported
+    CONTENT = 5  # every file equals the source tree's
+    BYTES = 6  # sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a version string, a wheel or a pin says of the build.  Empty fields were not said."""
+
+    text: str  # the version as it was given
+    origin: str  # "version string", "axpy-0.1.0-….whl", "pin of matrix.yaml"
+    grade: Grade
+    base: str = ""  # release with epoch, pre and post: "0.28.1rc1"; "" where the text is no PEP 440 version
+    dev: int | None = None  # development distance
+    commit: str = ""  # hex digits without the g; at least seven
+    commit_origin: str = ""  # "local version", "__commit_id__", "pin"
+    build_mode: str = UNSTATED  # several that a text states are joined by "+"
+    toolkit: str = ""  # "cu129", "rocm700"
+    dirty: str = ""  # "20260904"; "dirty" where a text says so without a date
+    labels: tuple[str, ...] = ()  # declared labels that were found
+    other: tuple[str, ...] = ()  # segments of the local part that nothing explains
+    local: tuple[str, ...] = ()  # all segments of the local part, in order
+    runtime: str = ""  # the runtime version, where it is known beside the distribution's
+    accepts: tuple[str, ...] = ()  # of a pin: the build modes that its policy accepts
+    notes: tuple[str, ...] = ()  # why something above is empty or doubtful
+
+    def version(self) -> str:
+        """The version in PEP 440's normal form; "" where there is none."""
+        if not self.base:
+            return ""
+        dev = "" if self.dev is None else f".dev{self.dev}"
+        return f"{self.base}{dev}" + (f"+{'.'.join(self.local)}" if self.local else "")
+
+
+class Result(StrEnum):
+    SAME = "same"
+    OTHER_MODE = "same commit, other build mode"
+    OTHER_TOOLKIT = "same commit, other toolkit"
+    OTHER_PARTS = "same commit, other local part"
+    DIRTY = "same commit, dirty"
+    OTHER_COMMIT = "other commit"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which two identities differ, with both values and where each came from."""
+
+    field: str
+    a: str
+    a_origin: str
+    b: str
+    b_origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    result: Result
+    differences: tuple[Difference, ...]  # the one that decides first
+    reason: str  # one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which build modes and toolkits count as the reference's; dirty never does."""
+
+    build_modes: tuple[str, ...] = ACCEPTED_MODES
+    toolkits: tuple[str, ...] = ()  # accepted beside the reference's own
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    accepted: bool | None  # None: it can't be told
+    reason: str
+
+
+class CommitMatch(StrEnum):
+    SAME = "same"
+    OTHER = "other"
+    CANNOT_TELL = "cannot tell"
+
+
+def identity_of_version(
+    text: str, labels: Sequence[str] = (), *, origin: str = "version string", grade: Grade = Grade.METADATA
+) -> Identity:
+    """Take a version string apart.  ``dev`` and other text that is no version gives an identity that says nothing.
+
+    :param labels: labels that targets declare; they count as such and as nothing else.
+    """
+    try:
+        version = Version(text)
+    except InvalidVersion:
+        return Identity(text, origin, grade, notes=(f'"{text}" is no PEP 440 version',))
+    release = public_base(version)
+    identity = Identity(text, origin, grade, base=release, dev=version.dev)
+    return _with_local(identity, tuple((version.local or "").split(".")) if version.local else (), labels)
+
+
+def public_base(version: Version) -> str:
+    """Epoch, release, pre and post of a version, in normal form."""
+    pre = f"{version.pre[0]}{version.pre[1]}" if version.pre else ""
+    post = "" if version.post is None else f".post{version.post}"
+    return f"{f'{version.epoch}!' if version.epoch else ''}{'.'.join(map(str, version.release))}{pre}{post}"
+
+
+def _with_local(identity: Identity, parts: tuple[str, ...], labels: Sequence[str]) -> Identity:
+    found_labels, rest = _take_labels(parts, labels)
+    commits, modes, toolkits, dates, other = [], [], [], [], []
+    for part in rest:
+        if match := _COMMIT_PART.fullmatch(part):
+            commits.append(match[1])
+        elif match := _DIRTY_PART.fullmatch(part):
+            dates.append(match[1])
+        elif part == "dirty":
+            dates.append(part)
+        elif _ROCM_PART.fullmatch(part):
+            modes.append("rocm")
+            toolkits += [part] if part != "rocm" else []
+        elif part in _MODE_PARTS:
+            modes.append(part)
+        elif _TOOLKIT_PART.fullmatch(part):
+            toolkits.append(part)
+        else:
+            other.append(part)
+    notes = identity.notes
+    if len(set(commits)) > 1:
+        notes = (*notes, f"several commits stand in it: {', '.join(commits)}")
+    one = commits[0] if len(set(commits)) == 1 else ""
+    return replace(
+        identity,
+        local=parts,
+        commit=one,
+        commit_origin="local version" if one else "",
+        build_mode="+".join(sorted(set(modes))) or UNSTATED,
+        toolkit="+".join(sorted(set(toolkits))),
+        dirty="+".join(sorted(set(dates))),
+        labels=found_labels,
+        other=tuple(other),
+        notes=notes,
+    )
+
+
+def _take_labels(parts: tuple[str, ...], labels: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Cut declared labels (each a run of segments) out of a local part."""
+    rest, found = list(parts), []
+    for label in sorted(set(labels), key=len, reverse=True):
+        wanted = label.split(".")
+        for start in range(len(rest) - len(wanted) + 1):
+            if label and rest[start : start + len(wanted)] == wanted:
+                del rest[start : start + len(wanted)]
+                found.append(label)
+                break
+    return tuple(found), rest
+
+
+def identity_of_wheel(facts: WheelFacts, version_module: str = "", labels: Sequence[str] = ()) -> Identity:
+    """What a wheel says of itself: METADATA's version, else the file name's, and its version module.
+
+    :param version_module: path of the module that holds ``__version__`` and ``__commit_id__``; "" takes the first.
+    """
+    stated = facts.dist_info.metadata_version if facts.dist_info else ""
+    distribution = identity_of_version(stated or facts.wheel_version, labels, origin=facts.filename)
+    module = _module(facts.version_modules, version_module)
+    runtime = identity_of_version(module.version, labels) if module and module.version else None
+    commits = [(distribution.commit, "METADATA" if stated else "file name")]
+    if module and runtime:
+        commits.append((runtime.commit, module.path))
+    if module and (match := _COMMIT_ID.fullmatch(module.commit_id)):
+        commits.append((match[1], f"__commit_id__ of {module.path}"))
+    known = [(commit, origin) for commit, origin in commits if commit]
+    longest = max(known, key=lambda pair: len(pair[0]), default=("", ""))
+    notes = list(distribution.notes)
+    if any(not longest[0].startswith(commit) for commit, _ in known):
+        notes.append("it names several commits: " + ", ".join(f"{commit} ({origin})" for commit, origin in known))
+        longest = ("", "")
+    if runtime and runtime.base and (runtime.base, runtime.dev) != (distribution.base, distribution.dev):
+        notes.append(
+            f"runtime version {runtime.text} and distribution version {distribution.text} differ in more than a suffix"
+        )
+    editable = any(member.path.startswith("__editable__") for member in facts.members)
+    modes = {
+        mode for mode in (distribution.build_mode, runtime.build_mode if runtime else UNSTATED) if mode != UNSTATED
+    }
+    return replace(
+        distribution,
+        commit=longest[0],
+        commit_origin=longest[1],
+        grade=Grade.VERSION_MODULE if module and "METADATA" not in longest[1] else Grade.METADATA,
+        build_mode="+".join(sorted(modes | ({"editable"} if editable else set()))) or UNSTATED,
+        dirty=distribution.dirty or (runtime.dirty if runtime else ""),
+        runtime=module.version if module else "",
+        notes=tuple(notes),
+    )
+
+
+def _module(modules: Sequence[VersionModule], path: str) -> VersionModule | None:
+    if path:
+        return next((module for module in modules if module.path == path), None)
+    return min(modules, key=lambda module: module.path.count("/"), default=None)
+
+
+def identity_of_pin(matrix: Matrix, origin: str = "pin") -> Identity:
+    """What a matrix pins: the commit, the release where there is one, and the build modes that it accepts."""
+    pin = matrix.pin
+    _, _, version = pin.requirement.partition("==")
+    identity = identity_of_version(version.strip(), origin=origin) if version else Identity("", origin, Grade.METADATA)
+    return replace(identity, commit=pin.commit, commit_origin="pin.commit", accepts=pin.build_modes, notes=())
+
+
+def compare(a: Identity, b: Identity) -> Comparison:
+    """Hold two identities against each other.  Symmetric; never ``same`` for two commits, or where one has none."""
+    differences = tuple(_differences(a, b))
+    commits = commit_match(a.commit, b.commit)
+    if commits is CommitMatch.CANNOT_TELL:
+        return Comparison(Result.CANNOT_TELL, differences, _why_unknown(a, b))
+    if commits is CommitMatch.OTHER:
+        return Comparison(Result.OTHER_COMMIT, differences, f"{a.commit} and {b.commit} are two commits")
+    for result, field, reason in (
+        (Result.DIRTY, "dirty", "changes that no commit holds went into one of them"),
+        (Result.OTHER_MODE, "build mode", "one commit, built in two ways"),
+        (Result.OTHER_TOOLKIT, "toolkit", "one commit, built with two toolkits"),
+        (Result.OTHER_PARTS, "local part", "one of them carries a mark that nothing explains"),
+    ):
+        deciding = [difference for difference in differences if difference.field == field]
+        if deciding or (result is Result.DIRTY and a.dirty):
+            rest = tuple(difference for difference in differences if difference.field != field)
+            return Comparison(result, (*deciding, *rest), reason)
+    return Comparison(Result.SAME, differences, f"both are commit {max(a.commit, b.commit, key=len)}")
+
+
+def _why_unknown(a: Identity, b: Identity) -> str:
+    for one in (a, b):
+        if len(one.commit) < SHORTEST_COMMIT:
+            said = f": {'; '.join(one.notes)}" if one.notes else ""
+            return f'{one.origin} "{one.text}" names no commit{said}'
+    return "the commits can't be compared"
+
+
+def _differences(a: Identity, b: Identity) -> Iterator[Difference]:
+    def differ(field: str, one: str, other: str) -> Difference:
+        return Difference(field, one, a.origin, other, b.origin)
+
+    if commit_match(a.commit, b.commit) is not CommitMatch.SAME:
+        yield Difference("commit", a.commit, a.commit_origin or a.origin, b.commit, b.commit_origin or b.origin)
+    if a.dirty != b.dirty:
+        yield differ("dirty", a.dirty, b.dirty)
+    # A pin states no mode of its own, but which ones it takes.
+    if a.build_mode != b.build_mode and a.build_mode not in b.accepts and b.build_mode not in a.accepts:
+        yield differ("build mode", _mode(a), _mode(b))
+    if a.toolkit != b.toolkit:
+        yield differ("toolkit", a.toolkit, b.toolkit)
+    if sorted(a.other) != sorted(b.other):
+        yield differ("local part", ".".join(a.other), ".".join(b.other))
+    if a.base and b.base and (a.base, a.dev) != (b.base, b.dev):
+        yield differ("release", a.version().partition("+")[0], b.version().partition("+")[0])
+
+
+def _mode(identity: Identity) -> str:
+    return f"one of {', '.join(identity.accepts)}" if identity.accepts else identity.build_mode
+
+
+def decide(subject: Identity, reference: Identity, policy: Policy | None = None) -> Decision:
+    """May ``subject`` stand for ``reference``?  The reference's own build mode says nothing about that.
+
+    A recorded string that ends in ``.precompiled`` is met by a source build of its commit, and by no precompiled one.
+
+    :param policy: what counts; by default the modes that the reference accepts, where it is a pin.
+    """
+    chosen = policy or Policy(build_modes=reference.accepts or ACCEPTED_MODES)
+    comparison = compare(subject, reference)
+    if comparison.result is Result.CANNOT_TELL:
+        return Decision(None, comparison.reason)
+    if comparison.result is Result.OTHER_COMMIT:
+        return Decision(False, comparison.reason)
+    if subject.dirty:
+        return Decision(False, f"it was built from a changed tree ({subject.dirty}), and that is no commit")
+    if subject.build_mode not in chosen.build_modes:
+        accepted = ", ".join(chosen.build_modes)
+        return Decision(False, f"build mode {subject.build_mode} isn't accepted (accepted: {accepted})")
+    if subject.toolkit not in (reference.toolkit, *chosen.toolkits):
+        return Decision(False, f"toolkit {subject.toolkit or 'unnamed'} isn't accepted")
+    unexplained = [part for part in subject.other if part not in reference.other]
+    if unexplained:
+        return Decision(
+            False, f"nothing explains {'.'.join(unexplained)} in its version; declare it as a label if it is one"
+        )
+    return Decision(True, f"commit {subject.commit}, build mode {subject.build_mode}")
+
+
+def commit_match(a: str, b: str) -> CommitMatch:
+    """Two commits, either of which may be abbreviated to no fewer than seven hex digits."""
+    if min(len(a), len(b)) < SHORTEST_COMMIT:
+        return CommitMatch.CANNOT_TELL
+    return CommitMatch.SAME if a.startswith(b) or b.startswith(a) else CommitMatch.OTHER
+
+
+def matches_commit(identity: Identity, commit: str) -> CommitMatch:
+    """Is this the build of ``commit``?  ``cannot tell`` where either names none."""
+    return commit_match(identity.commit, commit)
