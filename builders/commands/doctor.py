@@ -1,0 +1,116 @@
+"""``python -m builders doctor [TARGET]``: one list of what a build needs, each found or not; nothing is compiled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from builders.commands import add_plan_arguments, assignments
+from qualify.errors import ExitCode
+
+if TYPE_CHECKING:
+    from builders.preflight import Item
+    from qualify.matrix import LoadedMatrix
+
+HELP = "look whether this host has what a build needs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_plan_arguments(parser, target_required=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--python", default="", metavar="PATH", help="the interpreter that would build")
+    parser.add_argument("--look-in", action="append", default=[], metavar="DIR", help="a further folder to look in")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="as if this variable were set")
+    parser.add_argument(
+        "--requirement-mode",
+        choices=("host", "isolated"),
+        default="host",
+        help="host: the build uses what is here (default); isolated: it installs its requirements and the toolkit first",
+    )
+    parser.add_argument("--static", action="store_true", help="do not run the build backend's hook")
+    parser.add_argument("--no-network", action="store_true", help="as if the build could fetch nothing")
+    parser.add_argument("--scratch", type=Path, default=None, metavar="DIR", help="where the build would lie")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify.matrix import load
+
+    loaded = load(arguments.matrix)
+    look_in = [*arguments.look_in, *(str(loaded.folder(text)) for text in loaded.local.look_in)]
+    scratch = arguments.scratch or (
+        loaded.folder(loaded.local.folders.scratch) if loaded.local.folders.scratch else Path(tempfile.gettempdir())
+    )
+    if arguments.target is None:
+        items = _look_at_host(loaded, arguments, look_in, scratch)
+    else:
+        items = _look_at_target(loaded, arguments, look_in, scratch)
+    return show(items, as_json=arguments.json)
+
+
+def _look_at_host(
+    loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
+) -> tuple[Item, ...]:
+    """Without a target: the matrix's tools for themselves, the headers and the room; no source is opened."""
+    from builders.preflight import judge_tools_alone
+
+    build = loaded.matrix.build
+    return judge_tools_alone(
+        build,
+        python=arguments.python,
+        look_in=look_in,
+        environment=assignments(arguments.env),
+        folders=[str(scratch)],
+    )
+
+
+def _look_at_target(
+    loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
+) -> tuple[Item, ...]:
+    from builders.plan import make_plan
+    from builders.preflight import collect, judge, request_for
+    from builders.source import open_source
+    from builders.toolsearch import run_here
+
+    def say(message: str) -> None:
+        print(message, file=sys.stderr)
+
+    follows = arguments.requirement_mode == "isolated"
+    with tempfile.TemporaryDirectory(prefix="wheel-assay-doctor-") as folder:
+        source = open_source(loaded, Path(folder) / "source", progress=say)
+        plan = make_plan(
+            loaded,
+            arguments.target,
+            source=source,
+            how=arguments.how,
+            engine=arguments.engine,
+            overrides=assignments(arguments.set),
+            arch_list=arguments.arch_list,
+        )
+        say("looking")
+        request = request_for(
+            plan,
+            python=arguments.python,
+            tree="" if arguments.static or follows else str(source.tree),
+            look_in=look_in,
+            environment=assignments(arguments.env),
+            folders=[str(scratch)],
+            network=not arguments.no_network,
+        )
+        return judge(plan, collect(request, run_here), environment_follows=follows)
+
+
+def show(items: tuple[Item, ...], *, as_json: bool) -> ExitCode:
+    """Print the list; 8 if anything in it refuses."""
+    refusing = [item for item in items if item.refuses]
+    if as_json:
+        print(json.dumps({"version": 1, "items": [item.to_json() for item in items]}, indent=2))
+    else:
+        for item in items:
+            mark = "no " if item.refuses else ("ok " if item.status == "found" else "-  ")
+            print(f"{mark} {item.render()}")
+        print(f"{len(refusing)} of {len(items)} are not as the build needs them" if refusing else "all is there")
+    return ExitCode.PREFLIGHT if refusing else ExitCode.OK

@@ -1,0 +1,266 @@
+"""The plan: one frozen value with everything that decides the bytes of a wheel, made without compiling anything.
+
+Engines act on a plan and decide nothing.  It prints as JSON and has a key, the sha256 of the part that decides the
+bytes; how many jobs run, which machine it runs on and where local copies lie do not, and enter no key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from builders.externals import External, read_externals
+from builders.requirements import Backend, read_backend, replaced
+from builders.source import Progress, Source, open_source, say_nothing
+from builders.toolsearch import Host, ToolDemand, demands, this_host
+from qualify.errors import UsageError
+from qualify.matrix.model import Build, Shape, Target
+
+if TYPE_CHECKING:
+    from qualify.matrix import LoadedMatrix
+
+PLAN_VERSION = 1
+GB = 10**9
+
+How = Literal["native", "cross", "emulate"]
+
+# Fields that say where and how fast a build runs, not what comes out of it.
+_NOT_IN_KEY = frozenset({"jobs", "host", "unread"})
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """The source, without its place on this host."""
+
+    kind: str
+    commit: str
+    commit_from: str
+    version: str
+    origin: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ToolkitPlan:
+    """The CUDA toolkit; the version is the target's, the requirement what the package index is asked for."""
+
+    version: str
+    requirement: str
+
+
+@dataclass(frozen=True)
+class BasePlan:
+    """The image that a Docker engine builds in, or what it is bootstrapped from."""
+
+    image: str
+    bootstrap: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be built, for what, from what and with what.
+
+    ``toolkit`` and ``torch_cuda`` are ``None`` / ``False`` where the shape of the build needs none.  ``environment`` is
+    whole: what the matrix, the source, the arch list and ``--set`` say; nothing of the caller's own environment is in
+    it.  ``MAX_JOBS`` and the variables of local copies are added by :meth:`build_environment`.
+    """
+
+    version: int
+    project: str
+    target: str
+    machine: str
+    compute_capability: str
+    python: tuple[str, ...]
+    how: How
+    engine: str
+    shape: str  # why this is not the target's ordinary build; "" where it is
+    expects_device_code: bool
+    label: str
+    arch_variable: str
+    arch_list: str
+    source: SourcePlan
+    base: BasePlan
+    toolkit: ToolkitPlan | None
+    torch: str
+    torch_cuda: bool
+    backend: Backend
+    requirements: tuple[str, ...]  # the tree's PEP 518 list, torch replaced by the target's
+    environment: Mapping[str, str]
+    refused_environment: tuple[str, ...]
+    tools: tuple[ToolDemand, ...]
+    externals: tuple[External, ...]
+    unread: tuple[str, ...]  # "file:line: why": CMake that could not be read, so its external sources are not known
+    jobs: int
+    memory_per_job: int  # bytes
+    disk: int  # bytes
+    host: Host
+
+    @property
+    def needed_externals(self) -> tuple[External, ...]:
+        return tuple(external for external in self.externals if external.needed)
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """What the build would have to fetch while it compiles, or what could not be read; for people."""
+        missing = [
+            f"{e.name}: {e.repository} at {e.tag} has no local copy (variable {e.variable or 'none'}; {e.where})"
+            for e in self.needed_externals
+            if not e.copy
+        ]
+        return (*missing, *(f"not looked at: {text}" for text in self.unread))
+
+    def build_environment(self) -> dict[str, str]:
+        """``environment`` with the number of jobs and the variables that point at local copies (paths of this host)."""
+        copies = {e.variable: e.copy for e in self.needed_externals if e.variable and e.copy}
+        return {**self.environment, "MAX_JOBS": str(self.jobs), **copies}
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole plan with its key and its holes."""
+        return {**asdict(self), "holes": list(self.holes), "key": self.key()}
+
+    def key(self) -> str:
+        """sha256 over the canonical JSON of everything that decides the bytes."""
+        facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_KEY}
+        facts["externals"] = [asdict(replace(external, copy="")) for external in self.externals]
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def make_plan(
+    loaded: LoadedMatrix,
+    target: str,
+    *,
+    source: Source | None = None,
+    how: How | None = None,
+    engine: str = "",
+    overrides: Mapping[str, str] | None = None,
+    arch_list: str = "",
+    host: Host | None = None,
+    progress: Progress = say_nothing,
+) -> Plan:
+    """Plan one target.  Nothing is compiled, and the package index is asked for the sdist alone.
+
+    :param source: the opened source; without one it is opened in a temporary folder and thrown away.
+    :param how: instead of the target's own.
+    :param engine: the engine that will act on it; "" for the target's own.
+    :param overrides: variables of the build's environment (``--set NAME=VALUE``), over the matrix's.
+    :param arch_list: instead of the target's own.
+    :param host: the machine that the engine runs on; this one where none is given.
+    :raises UsageError: no such target.
+    """
+    if source is None:
+        with tempfile.TemporaryDirectory(prefix="wheel-assay-plan-") as folder:
+            opened = open_source(loaded, Path(folder) / "source", progress=progress)
+            return make_plan(
+                loaded,
+                target,
+                source=opened,
+                how=how,
+                engine=engine,
+                overrides=overrides,
+                arch_list=arch_list,
+                host=host,
+            )
+    matrix = loaded.matrix
+    wanted = chosen_target(loaded, target)
+    build = matrix.build
+    overrides = dict(overrides or {})
+    shape = chosen_shape(build, {**build.environment, **overrides})
+    needs_toolkit = shape.toolkit if shape else build.expects_device_code
+    needs_torch_cuda = shape.torch if shape else build.torch
+    needs_externals = shape.external_sources if shape else True
+    arch_list = arch_list or wanted.arch_list
+    environment = {
+        **build.environment,
+        **(shape.environment if shape else {}),
+        **({build.arch_variable: arch_list} if needs_toolkit and build.arch_variable else {}),
+        **source.environment,
+        **overrides,
+    }
+    externals, unread = read_externals(
+        source.tree,
+        build.external_sources,
+        overrides=build.external_overrides,
+        variables=known_variables(build, environment),
+        copies={name: str(loaded.folder(path)) for name, path in loaded.local.external_sources.items()},
+        needed=needs_externals,
+    )
+    backend = read_backend(source.tree)
+    host = host or this_host()
+    how = how or wanted.how
+    return Plan(
+        version=PLAN_VERSION,
+        project=matrix.project.name,
+        target=target,
+        machine=wanted.machine,
+        compute_capability=wanted.compute_capability,
+        python=wanted.python,
+        how=how,
+        engine=engine or wanted.engine,
+        shape=shape.reason if shape else "",
+        expects_device_code=needs_toolkit,
+        label=wanted.label,
+        arch_variable=build.arch_variable,
+        arch_list=arch_list,
+        source=SourcePlan(source.kind, source.commit, source.commit_from, source.version, source.origin, source.sha256),
+        base=BasePlan(wanted.base.image, wanted.base.bootstrap),
+        toolkit=toolkit_plan(wanted, build) if needs_toolkit else None,
+        torch=wanted.torch,
+        torch_cuda=needs_torch_cuda,
+        backend=backend,
+        requirements=replaced(backend.requires, wanted.torch),
+        environment=dict(sorted(environment.items())),
+        refused_environment=build.refused_environment,
+        tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
+        externals=externals,
+        unread=unread if needs_externals else (),
+        jobs=jobs_for(host, build.memory_per_job * GB),
+        memory_per_job=build.memory_per_job * GB,
+        disk=build.disk * GB,
+        host=host,
+    )
+
+
+def chosen_target(loaded: LoadedMatrix, target: str) -> Target:
+    """The target of that name.
+
+    :raises UsageError: there is none; the names that there are stand in it.
+    """
+    if target not in loaded.matrix.targets:
+        raise UsageError(
+            f"no target {target}", where=str(loaded.path.name), expected="one of " + ", ".join(loaded.matrix.targets)
+        )
+    return loaded.matrix.targets[target]
+
+
+def chosen_shape(build: Build, environment: Mapping[str, str]) -> Shape | None:
+    """The first shape of the matrix whose every value is set in the build's environment."""
+    for shape in build.shapes:
+        if all(environment.get(name) == value for name, value in shape.when.items()):
+            return shape
+    return None
+
+
+def known_variables(build: Build, environment: Mapping[str, str]) -> dict[str, str]:
+    """The CMake variables whose values are known; ``$NAME`` in the matrix stands for a variable of the environment."""
+    known = {
+        name: environment.get(value[1:]) if value.startswith("$") else value
+        for name, value in build.cmake_variables.items()
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def toolkit_plan(target: Target, build: Build) -> ToolkitPlan:
+    """The toolkit as one requirement: the ``cuda-toolkit`` distribution pins each part, its parts alone do not."""
+    wanted = target.toolkit if target.toolkit.count(".") >= 2 else f"{target.toolkit}.*"
+    return ToolkitPlan(target.toolkit, f"cuda-toolkit[{','.join(build.toolkit_extras)}]=={wanted}")
+
+
+def jobs_for(host: Host, memory_per_job: int) -> int:
+    """Compile jobs at a time: one a core, as far as the memory reaches, and at least one."""
+    return max(1, min(host.cores, host.memory // memory_per_job))

@@ -1,0 +1,181 @@
+"""The preflight: one list of all that is wrong, before any compile, within seconds.
+
+Facts first, judgement second.  :func:`collect` has the collector run where the build will run (this host, or a
+container) and gives its facts; :func:`judge` compares them with the plan and touches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from builders.plan import GB, Plan
+from builders.preflight_items import Facts, Item, Status
+from builders.preflight_surroundings import (
+    judge_environment,
+    judge_externals,
+    judge_interpreter,
+    judge_machine,
+    judge_requirements,
+    judge_resources,
+    judge_torch,
+)
+from builders.preflight_tools import judge_headers, judge_tools
+from builders.requirements import Environment, unmet
+from builders.toolsearch import (
+    Request,
+    collector_source,
+    demands,
+    header_folders,
+    look_in_folders,
+    question,
+    run_here,
+    this_host,
+)
+from builders.toolsearch_collector import VERSION
+from qualify.errors import PreflightError, UnavailableError
+from qualify.matrix.model import Build
+
+__all__ = ["Facts", "Item", "Run", "Status", "collect", "judge", "judge_tools_alone", "refuse_if_unmet", "request_for"]
+
+# Runs a Python 3.8 or newer with these arguments where the build will run, and returns what it wrote to stdout.
+Run = Callable[[Sequence[str]], str]
+
+
+def request_for(
+    plan: Plan,
+    *,
+    python: str = "",
+    tree: str = "",
+    look_in: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    folders: Sequence[str] = (),
+    network: bool = True,
+) -> Request:
+    """What to ask the place where ``plan`` will be built.
+
+    :param python: the interpreter that builds, a path there; "" for the one that runs the collector.
+    :param tree: the source tree, a path there; "" leaves the build backend's hook unasked.
+    :param look_in: further folders that may hold tools or headers.
+    :param environment: what the build will have besides the plan's own, ``PATH`` say.
+    :param folders: whose free disk space counts.
+    :param network: whether the build may clone; without, external sources need local copies.
+    """
+    return Request(
+        python=python,
+        environment={**plan.build_environment(), **(environment or {})},
+        look_in=look_in_folders(look_in),
+        headers_in=header_folders(look_in),
+        tools=tuple(question(tool) for tool in plan.tools if tool.commands),
+        watch=plan.refused_environment,
+        folders=tuple(folders),
+        remotes=tuple(dict.fromkeys(e.repository for e in plan.needed_externals if not e.copy)) if network else (),
+        requirements=plan.requirements,
+        hook={"tree": tree, "backend": plan.backend.name, "backend_path": list(plan.backend.path)} if tree else None,
+    )
+
+
+def collect(request: Request, run: Run) -> Facts:
+    """The facts of the place where ``run`` runs its Python.
+
+    The build backend's hook fails when one of its static requirements is missing: it is asked once those are met.
+
+    :raises UnavailableError: the place gave no facts.
+    """
+    facts = dict(_run(replace(request, hook=None), run))
+    facts["hook_asked"] = request.hook is not None
+    if request.hook is None or not facts.get("interpreter"):
+        return facts
+    installed = Environment.of(facts["interpreter"])
+    if not any(unmet(requirement, installed) for requirement in request.requirements):
+        facts["hook"] = _run(replace(request, tools=(), remotes=(), look_in=(), headers_in=()), run)["hook"]
+    return facts
+
+
+def _run(request: Request, run: Run) -> Facts:
+    answer = run(["-c", collector_source(), json.dumps(request.to_json())])
+    lines = answer.strip().splitlines()
+    try:
+        facts: Any = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or facts.get("version") != VERSION:
+        raise UnavailableError(
+            "the place of the build gave no facts",
+            where=lines[-1][:200] if lines else "no output",
+            expected="one JSON object from the collector",
+        )
+    return facts
+
+
+def judge(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tuple[Item, ...]:
+    """Everything that the build needs, each found or not, as the facts say.
+
+    :param environment_follows: the isolated environment isn't made yet: its requirements, and the tools that they and
+        the toolkit bring, are listed as ``not looked at`` and do not refuse.
+    """
+    brought = brought_tools(plan) if environment_follows else frozenset()
+    return (
+        *judge_machine(plan, facts),
+        *judge_environment(facts),
+        *judge_interpreter(plan.python, facts),
+        *judge_tools(plan.tools, facts, plan=plan, brought=brought),
+        *judge_headers(facts, demanded=any(tool.name == "python.h" for tool in plan.tools)),
+        *judge_requirements(plan, facts, environment_follows=environment_follows),
+        *judge_torch(plan, facts, environment_follows=environment_follows),
+        *judge_externals(plan, facts),
+        *judge_resources(facts, memory=plan.memory_per_job, disk=plan.disk),
+    )
+
+
+def brought_tools(plan: Plan) -> frozenset[str]:
+    """The tools that an isolated environment brings: the toolkit's compiler, and requirements named like a tool."""
+    names = {Requirement(text).name.lower() for text in plan.requirements}
+    return frozenset({tool.name for tool in plan.tools if tool.name in names} | ({"nvcc"} if plan.toolkit else set()))
+
+
+def refuse_if_unmet(items: Sequence[Item]) -> None:
+    """Do nothing if the build may begin.
+
+    :raises PreflightError: it may not; the error holds the whole list.
+    """
+    wrong = [item for item in items if item.refuses]
+    if not wrong:
+        return
+    listed = "\n".join(f"    {item.render()}" for item in wrong)
+    things = "1 thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+    raise PreflightError(f"{things} not as the build needs it; nothing was compiled\n{listed}", where="preflight")
+
+
+def judge_tools_alone(
+    build: Build,
+    *,
+    python: str = "",
+    look_in: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    folders: Sequence[str] = (),
+    run: Run = run_here,
+) -> tuple[Item, ...]:
+    """The tools that a matrix demands, for themselves: without a target, a source or requirements."""
+    host = this_host()
+    tools = demands(build.tools, only=None, machine=host.machine, how="native", host=host)
+    request = Request(
+        python=python,
+        environment=environment or {},
+        look_in=look_in_folders(look_in),
+        headers_in=header_folders(look_in),
+        tools=tuple(question(tool) for tool in tools if tool.commands),
+        watch=build.refused_environment,
+        folders=tuple(folders),
+    )
+    facts = collect(request, run)
+    return (
+        *judge_environment(facts),
+        *judge_tools(tools, facts, plan=None),
+        *judge_headers(facts, demanded=any(tool.name == "python.h" for tool in tools)),
+        *judge_resources(facts, memory=build.memory_per_job * GB, disk=build.disk * GB),
+    )

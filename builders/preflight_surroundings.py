@@ -1,0 +1,225 @@
+"""The judgement on what surrounds the tools: machine, environment, interpreter, requirements, torch, sources, room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from builders.externals import External
+from builders.preflight_items import Facts, Item, Status
+from builders.requirements import Environment, Unmet, parsed, unmet
+
+if TYPE_CHECKING:
+    from builders.plan import Plan
+
+GB = 10**9
+
+
+def judge_machine(plan: Plan, facts: Facts) -> tuple[Item, ...]:
+    """Whether a build for the target's machine can run here, in the way that the plan says."""
+    here = str(facts["machine"])
+    if plan.machine == here:
+        return (Item("machine", Status.FOUND, version=here),)
+    if plan.how == "cross":
+        return (Item("machine", Status.FOUND, version=f"{here}, cross-compiling for {plan.machine}"),)
+    if plan.how == "emulate":
+        if plan.machine in facts["emulated"]:
+            return (Item("machine", Status.FOUND, version=f"{here}, emulating {plan.machine}"),)
+        return (
+            Item(
+                "machine",
+                Status.ABSENT,
+                version=here,
+                expected=f"an emulator for {plan.machine}",
+                action=f"register qemu-{plan.machine} with binfmt_misc (the qemu-user-static package)",
+            ),
+        )
+    return (
+        Item(
+            "machine",
+            Status.UNMET,
+            version=here,
+            expected=plan.machine,
+            action=f"a native build for {plan.machine} cannot happen on this {here} machine: run it on {plan.machine}, "
+            "or ask for --how cross or --how emulate where the project can do that",
+        ),
+    )
+
+
+def judge_environment(facts: Facts) -> tuple[Item, ...]:
+    """Variables that replace compiled code or the version behind the build's back, and are set."""
+    return tuple(
+        Item(
+            name,
+            Status.UNMET,
+            version=f"{name}={value}",
+            expected="not set",
+            action=f"unset {name}; with it the build would not compile what the plan says",
+        )
+        for name, value in sorted(facts["environment"].items())
+    )
+
+
+def judge_interpreter(series: Sequence[str], facts: Facts) -> tuple[Item, ...]:
+    """The Python that builds; it must be one that the target is for."""
+    interpreter = facts.get("interpreter")
+    expected = f"Python {' or '.join(series)}"
+    if not interpreter:
+        problem = str(facts.get("interpreter_problem", "")).strip().splitlines()
+        said = problem[-1] if problem else "no answer"
+        return (Item("python", Status.ABSENT, expected=expected, action=f"name one that runs with --python; {said}"),)
+    version = str(interpreter["version"])
+    if ".".join(version.split(".")[:2]) not in series:
+        action = "build with a Python that the target names"
+        return (Item("python", Status.WRONG_VERSION, interpreter["executable"], version, expected, action),)
+    return (Item("python", Status.FOUND, interpreter["executable"], version),)
+
+
+def judge_requirements(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tuple[Item, ...]:
+    """Each PEP 518 requirement, the static ones one by one; then what the backend's hook asks for besides."""
+    follows = "is installed into the isolated environment, and looked at there before the compile"
+    interpreter = facts.get("interpreter")
+    if environment_follows or not interpreter:
+        why = follows if environment_follows else "because the interpreter could not be asked"
+        return tuple(
+            Item(parsed(text).name, Status.NOT_LOOKED_AT, expected=text, action=why, optional=environment_follows)
+            for text in plan.requirements
+        )
+    installed = Environment.of(interpreter)
+    static = [item for text in plan.requirements for item in _judge_requirement(text, installed, interpreter)]
+    missing = [item.name for item in static if item.refuses]
+    return (*static, *_judge_hook(facts, missing, installed))
+
+
+def _judge_requirement(text: str, installed: Environment, interpreter: Facts) -> list[Item]:
+    requirement = parsed(text)
+    lacking = unmet(text, installed)
+    if not lacking:
+        version = installed.version(requirement.name)
+        return [Item(requirement.name, Status.FOUND, version=version, expected=text)]
+    return [_lacking(one, str(interpreter["executable"])) for one in lacking]
+
+
+def _lacking(one: Unmet, python: str) -> Item:
+    because = f" (needed by {' -> '.join(one.chain[:-1])})" if len(one.chain) > 1 else ""
+    return Item(
+        one.name,
+        Status.UNMET,
+        version=one.installed,
+        expected=one.requirement + because,
+        action=f"{python} -m pip install '{one.requirement}'",
+    )
+
+
+def _judge_hook(facts: Facts, missing: Sequence[str], installed: Environment) -> tuple[Item, ...]:
+    name = "requirements of the build backend"
+    if missing:
+        listed = ", ".join(missing)
+        verb = "is" if len(missing) == 1 else "are"
+        return (Item(name, Status.NOT_LOOKED_AT, action=f"because {listed} {verb} missing", optional=True),)
+    hook = facts.get("hook")
+    if hook is None:
+        asked = bool(facts.get("hook_asked"))
+        why = "the hook gave no answer" if asked else "because the hook was not to be run"
+        return (Item(name, Status.NOT_LOOKED_AT, action=why, optional=not asked),)
+    if hook["failed"]:
+        last = str(hook["failed"]).strip().splitlines()[-1]
+        return (Item(name, Status.NOT_LOOKED_AT, action=f"because get_requires_for_build_wheel failed: {last}"),)
+    return tuple(
+        item for text in hook["requirements"] for item in _judge_requirement(text, installed, facts["interpreter"])
+    )
+
+
+def judge_torch(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tuple[Item, ...]:
+    """A torch with CUDA, and with the toolkit's CUDA: one without makes builds leave their kernels out in silence."""
+    if not plan.torch_cuda:
+        return ()
+    name = "torch with CUDA"
+    wanted = plan.toolkit.version if plan.toolkit else ""
+    expected = f"{plan.torch or 'torch'} built with CUDA {wanted}".strip()
+    interpreter = facts.get("interpreter")
+    if environment_follows:
+        action = "is installed into the isolated environment, and looked at there before the compile"
+        return (Item(name, Status.NOT_LOOKED_AT, expected=expected, action=action, optional=True),)
+    if not interpreter:
+        return (Item(name, Status.NOT_LOOKED_AT, action="because the interpreter could not be asked"),)
+    torch = interpreter["torch"]
+    install = f"{interpreter['executable']} -m pip install '{plan.torch or 'torch'}' (a CUDA {wanted} build)"
+    if torch is None:
+        return (Item(name, Status.ABSENT, expected=expected, action=install),)
+    version = str(torch["version"])
+    if not torch["stated"]:
+        action = "its version.py does not say which CUDA it was built with"
+        return (Item(name, Status.NOT_LOOKED_AT, torch["path"], version, expected, action),)
+    if not torch["cuda"]:
+        action = f"this torch has no CUDA; a build with it leaves the kernels out: {install}"
+        return (Item(name, Status.WRONG_VERSION, torch["path"], version, expected, action),)
+    said = f"{version} (CUDA {torch['cuda']})"
+    if wanted and str(torch["cuda"]).split(".")[:2] != wanted.split(".")[:2]:
+        action = f"torch's CUDA is {torch['cuda']}, the toolkit's {wanted}: {install}"
+        return (Item(name, Status.WRONG_VERSION, torch["path"], said, expected, action),)
+    return (Item(name, Status.FOUND, torch["path"], said),)
+
+
+def judge_externals(plan: Plan, facts: Facts) -> tuple[Item, ...]:
+    """Every repository that the build would clone: a local copy, or one that answers from there, or a hole."""
+    items = [_judge_external(external, facts) for external in plan.needed_externals]
+    return (*items, *(Item(text.split(":", 1)[0], Status.NOT_LOOKED_AT, action=text) for text in plan.unread))
+
+
+def _judge_external(external: External, facts: Facts) -> Item:
+    name = f"external source {external.name}"
+    wanted = f"{external.repository} at {external.tag}".removesuffix(" at ")
+    if external.copy:
+        return _judge_copy(external, name, wanted)
+    setting = f"give a local copy: external_sources: {{{external.name}: FOLDER}} in matrix.local.yaml" + (
+        f" (passed as {external.variable})" if external.variable else ""
+    )
+    remote = facts.get("remotes", {}).get(external.repository)
+    if remote is None:
+        return Item(name, Status.ABSENT, version=external.tag, expected=wanted, action=setting)
+    if remote["answers"]:
+        return Item(name, Status.FOUND, external.repository, external.tag, wanted)
+    return Item(
+        name,
+        Status.ABSENT,
+        version=external.tag,
+        expected=wanted,
+        action=f"{setting}; the repository does not answer: {remote['said'] or 'no reason given'}",
+    )
+
+
+def _judge_copy(external: External, name: str, wanted: str) -> Item:
+    """A copy is a folder with something in it, its submodules too, and at the commit where it is a git checkout."""
+    folder = Path(external.copy)
+    if not external.variable:
+        action = "the tree reads no variable for it: name one in build.external_overrides"
+        return Item(name, Status.UNMET, external.copy, external.tag, wanted, action)
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return Item(name, Status.ABSENT, external.copy, external.tag, wanted, "the local copy is no folder, or empty")
+    empty = [sub for sub in external.submodules if not (folder / sub).is_dir() or not any((folder / sub).iterdir())]
+    if empty:
+        action = f"in the local copy: git submodule update --init {' '.join(empty)}"
+        return Item(name, Status.UNMET, external.copy, external.tag, f"{wanted} with {', '.join(empty)}", action)
+    return Item(name, Status.FOUND, external.copy, external.tag, wanted)
+
+
+def judge_resources(facts: Facts, *, memory: int, disk: int) -> tuple[Item, ...]:
+    """Room: memory for one compile job at least, and disk for the build.  Bytes; shown in GB of 10**9."""
+    known = [value for name in ("available", "limit") if (value := facts["memory"][name]) is not None]
+    items = [
+        _room("memory", "", min(known) if known else None, memory, "close programs, add swap, or use a larger machine")
+    ]
+    items += [_room("disk", folder, free, disk, "make room there") for folder, free in facts["disk"].items()]
+    return tuple(items)
+
+
+def _room(name: str, path: str, free: int | None, wanted: int, action: str) -> Item:
+    expected = f"{wanted / GB:.0f} GB"
+    if free is None:
+        return Item(name, Status.NOT_LOOKED_AT, path, expected=expected, action="it could not be read here")
+    said = f"{free / GB:.1f} GB free"
+    if free < wanted:
+        return Item(name, Status.UNMET, path, said, expected, action)
+    return Item(name, Status.FOUND, path, said)

@@ -1,0 +1,163 @@
+"""A source distribution as the source: fetched by sha256, unpacked within bounds, its stated commit read untouched."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tarfile
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from builders.source import Progress, Source, commits_agree
+from qualify.errors import PreflightError
+from qualify.matrix.model import SdistSource
+
+if TYPE_CHECKING:
+    from qualify.matrix import LoadedMatrix
+
+MAX_MEMBERS = 100_000
+MAX_BYTES = 8 << 30  # of all members together, unpacked
+MAX_STATEMENT = 1 << 20  # bytes of a file that states a commit
+
+_HEX = re.compile(r"g?([0-9a-f]{7,40})")
+_LOCAL_COMMIT = re.compile(r"\+(?:[a-z0-9]+\.)*g([0-9a-f]{7,40})(?:\.|$)")
+_COMMIT_NAMES = ("__commit_id__", "commit_id", "__commit__", "git_commit", "__git_version__", "git_version")
+
+
+def open_sdist(matrix: LoadedMatrix, source: SdistSource, work: Path, *, progress: Progress) -> Source:
+    """Fetch, unpack and read one sdist; see :func:`builders.source.open_source` for what is raised."""
+    from qualify.fetching import fetch_sdist
+
+    named: str | Path = source.sdist
+    if source.sdist.endswith((".tar.gz", ".tgz", ".zip")) or "/" in source.sdist:
+        named = matrix.path.parent / source.sdist
+    progress(f"fetching {source.sdist}")
+    archive = fetch_sdist(named, source.sha256)
+    progress(f"unpacking {archive.name}")
+    tree = unpack(archive, work)
+    commit, commit_from = stated_commit(tree, matrix.matrix.build.commit_files)
+    pinned = matrix.matrix.pin.commit
+    if commit and not commits_agree(commit, pinned):
+        raise PreflightError(
+            f"the sdist was made from commit {commit}, which is not the pin's",
+            where=f"{archive.name}: {commit_from}",
+            expected=pinned,
+            action="pin the sdist of the commit, or the commit of the sdist",
+        )
+    if not commit and matrix.matrix.build.commit_files:
+        raise PreflightError(
+            "the sdist states no commit, so it cannot be held against the pin",
+            where=archive.name,
+            expected=f"{pinned} in one of {', '.join(matrix.matrix.build.commit_files)}",
+            action="name the files that state the commit in build.commit_files, or use a git source",
+        )
+    version = package_version(tree)
+    environment = {"SETUPTOOLS_SCM_PRETEND_METADATA": f'{{node="g{commit}", dirty=false}}'} if commit else {}
+    return Source(
+        kind="sdist",
+        tree=tree,
+        commit=commit,
+        commit_from=commit_from,
+        version=version,
+        version_from="PKG-INFO" if version else "",
+        origin=archive.name,
+        sha256=source.sha256,
+        environment=environment,
+    )
+
+
+def unpack(archive: Path, work: Path) -> Path:
+    """Unpack a ``.tar.gz`` sdist into ``work`` and return its one top folder.
+
+    Bounds are checked from the headers while the archive is read, before a member's bytes are written; the standard
+    library's ``data`` filter refuses absolute names, names and links that lead out, and devices.
+    """
+    if not archive.name.endswith((".tar.gz", ".tgz")):
+        raise PreflightError(
+            "not a .tar.gz source distribution", where=archive.name, expected="the sdist format of PEP 625"
+        )
+    count = total = 0
+    try:
+        with tarfile.open(archive, mode="r:gz") as tar:
+            for member in tar:
+                count += 1
+                total += max(member.size, 0)
+                if count > MAX_MEMBERS or total > MAX_BYTES:
+                    raise PreflightError(
+                        f"the sdist unpacks to more than {MAX_MEMBERS} members or {MAX_BYTES >> 30} GiB",
+                        where=archive.name,
+                    )
+                tar.extract(member, work, filter="data")
+    except tarfile.FilterError as error:
+        raise PreflightError(f"the sdist is unsafe to unpack: {error}", where=archive.name) from error
+    except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
+        raise PreflightError(f"the sdist cannot be read: {error}", where=archive.name) from error
+    tops = sorted(path for path in work.iterdir())
+    if len(tops) != 1 or not tops[0].is_dir() or tops[0].is_symlink():
+        names = ", ".join(path.name for path in tops[:4]) or "nothing"
+        raise PreflightError(f"the sdist holds {names} at its top", where=archive.name, expected="one folder")
+    return tops[0]
+
+
+def stated_commit(tree: Path, names: tuple[str, ...]) -> tuple[str, str]:
+    """The commit that the files ``names`` of an untouched tree state, and which file said so; ``("", "")`` if none.
+
+    A ``.py`` file is parsed and never run; ``.git_archival.txt`` has a ``node`` line; of ``PKG-INFO`` the local part of
+    the version counts.  Two files that disagree are refused.
+    """
+    found: list[tuple[str, str]] = []
+    for name in names:
+        path = tree / name
+        if not path.is_file() or not path.resolve().is_relative_to(tree.resolve()):
+            continue
+        if path.stat().st_size > MAX_STATEMENT:
+            raise PreflightError("the file that states the commit is too large to be one", where=name)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if commit := _commit_in(name, text):
+            found.append((commit, name))
+    for commit, name in found[1:]:
+        if not commits_agree(commit, found[0][0]):
+            raise PreflightError(
+                f"the sdist states two commits: {found[0][0]} in {found[0][1]} and {commit} in {name}", where=name
+            )
+    return max(found, key=lambda item: len(item[0]), default=("", ""))
+
+
+def _commit_in(name: str, text: str) -> str:
+    if name.endswith(".py"):
+        return _commit_in_python(name, text)
+    if name.rsplit("/", 1)[-1] == "PKG-INFO":
+        match = _LOCAL_COMMIT.search(HeaderParser().parsestr(text).get("Version", ""))
+        return match[1] if match else ""
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "node" and (match := _HEX.fullmatch(value.strip())):
+            return match[1]
+    return ""
+
+
+def _commit_in_python(name: str, text: str) -> str:
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise PreflightError(f"the file that states the commit cannot be parsed: {error}", where=name) from error
+    for node in module.body:
+        match node:
+            case ast.Assign(targets=targets, value=ast.Constant(value=str(value))):
+                names = {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=target), value=ast.Constant(value=str(value))):
+                names = {target}
+            case _:
+                continue
+        if names & set(_COMMIT_NAMES) and (match := _HEX.fullmatch(value)):
+            return match[1]
+    return ""
+
+
+def package_version(tree: Path) -> str:
+    """The version in the sdist's PKG-INFO, which setuptools-scm falls back to without git; "" where there is none."""
+    path = tree / "PKG-INFO"
+    if not path.is_file() or path.stat().st_size > MAX_STATEMENT:
+        return ""
+    return str(HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace")).get("Version", ""))

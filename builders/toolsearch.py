@@ -1,0 +1,177 @@
+"""Which tools a build demands, where they may be, and what the collector is asked: all of it data.
+
+The folders are those in which tools were found although the build could not see them: an environment's ``bin`` that
+isn't on PATH, the CUDA toolkit's, Cargo's, the ``nvidia`` packages of the package index.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from typing import Any
+
+from builders import toolsearch_collector
+from qualify.errors import UnavailableError
+from qualify.matrix.model import Tool
+
+# `$NAME` is a variable of the environment, or one of the three facts of the interpreter that builds.
+LOOK_IN = (
+    "$PYTHON_BIN",
+    "$PYTHON_PREFIX/bin",
+    "$VIRTUAL_ENV/bin",
+    "~/.local/bin",
+    "~/.cargo/bin",
+    "/usr/local/bin",
+    "/usr/local/cuda*/bin",
+    "/opt/*/bin",
+    "$SITE_PACKAGES/nvidia/*/bin",
+    "$CUDA_HOME/bin",
+    "$CUDA_PATH/bin",
+    "$CONDA_PREFIX/bin",
+)
+HEADERS_IN = (
+    "$PYTHON_PREFIX/include/python{version}",
+    "$CONDA_PREFIX/include/python{version}",
+    "/usr/include/python{version}",
+    "/usr/local/include/python{version}",
+    "/opt/*/include/python{version}",
+)
+# How each tool is called, asked for its version, and had where it is absent.
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "nvcc": ("nvcc",),
+    "ninja": ("ninja", "ninja-build"),
+    "cmake": ("cmake", "cmake3"),
+    "c++": ("c++", "g++", "clang++"),
+    "git": ("git",),
+    "cargo": ("cargo",),
+}
+NVCC_LISTS = ("--list-gpu-arch", "--list-gpu-code")
+HOST_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that an engine runs on; ``memory`` in bytes is what new work may take."""
+
+    machine: str
+    cores: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class ToolDemand:
+    """One tool that the build needs: where it is called, at least which version, and why."""
+
+    name: str
+    commands: tuple[str, ...]  # the first that is on PATH is what the build would call
+    minimum: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the collector is asked.  ``environment`` is laid over the one that the collector finds."""
+
+    python: str = ""  # the interpreter that builds; "": the one that runs the collector
+    environment: Mapping[str, str] = field(default_factory=dict)
+    look_in: tuple[str, ...] = LOOK_IN
+    headers_in: tuple[str, ...] = HEADERS_IN
+    tools: tuple[Mapping[str, Any], ...] = ()
+    watch: tuple[str, ...] = ()  # fnmatch patterns: variables whose values are reported
+    folders: tuple[str, ...] = ()  # whose free disk space is reported
+    remotes: tuple[str, ...] = ()  # git repositories that are asked whether they answer
+    requirements: tuple[str, ...] = ()  # static ones; the hook is asked only where all are met
+    hook: Mapping[str, Any] | None = None  # {tree, backend, backend_path}: ask the build backend
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def demands(
+    tools: Sequence[Tool], *, only: tuple[str, ...] | None, machine: str, how: str, host: Host
+) -> tuple[ToolDemand, ...]:
+    """The tools that the matrix demands, those named in ``only`` alone where a shape of the build says so.
+
+    A cross build calls the compiler of the target's machine by its GNU name.
+    """
+    cross = how == "cross" and machine != host.machine
+    return tuple(
+        ToolDemand(
+            name=tool.name,
+            commands=(f"{machine}-linux-gnu-g++",) if cross and tool.name == "c++" else COMMANDS.get(tool.name, ()),
+            minimum=tool.minimum,
+            why=tool.why,
+        )
+        for tool in tools
+        if only is None or tool.name in only
+    )
+
+
+def question(tool: ToolDemand) -> dict[str, Any]:
+    """What the collector is asked about one tool."""
+    lists = NVCC_LISTS if tool.name == "nvcc" else ()
+    return {"name": tool.name, "commands": list(tool.commands), "arguments": ["--version"], "lists": list(lists)}
+
+
+def look_in_folders(further: Sequence[str]) -> tuple[str, ...]:
+    """``LOOK_IN`` with the caller's folders before it, each with its ``bin``."""
+    own = [folder for given in further for folder in (given, f"{given.rstrip('/')}/bin")]
+    return (*own, *LOOK_IN)
+
+
+def header_folders(further: Sequence[str]) -> tuple[str, ...]:
+    """``HEADERS_IN`` with the caller's folders before it."""
+    own = [
+        folder
+        for given in further
+        for folder in (
+            given,
+            f"{given.rstrip('/')}/python{{version}}",
+            f"{given.rstrip('/')}/include/python{{version}}",
+        )
+    ]
+    return (*own, *HEADERS_IN)
+
+
+def collector_source() -> str:
+    """The text of the collector, for ``python3 -c`` anywhere."""
+    return resources.files("builders").joinpath("toolsearch_collector.py").read_text(encoding="utf-8")
+
+
+def run_here(arguments: Sequence[str]) -> str:
+    """Run the collector on this host: the :data:`builders.preflight.Run` of the local engine and of the doctor.
+
+    :raises UnavailableError: it did not run.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HOST_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(
+            f"the facts of this host could not be collected: {error}", where=sys.executable
+        ) from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise UnavailableError(
+            f"the facts of this host could not be collected: {said[-1] if said else done.returncode}",
+            where=sys.executable,
+        )
+    return done.stdout
+
+
+def this_host() -> Host:
+    """This machine, within the limits of the control group that we run in."""
+    memory = toolsearch_collector.memory()
+    known = [value for value in (memory["available"], memory["limit"]) if value is not None]
+    return Host(platform.machine(), toolsearch_collector.cores(), min(known, default=4 << 30))
