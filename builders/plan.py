@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from builders.externals import External, read_externals
-from builders.requirements import Backend, read_backend, replaced
+from builders.requirements import Backend, less, read_backend, replaced
 from builders.source import Progress, Source, open_source, say_nothing
 from builders.toolsearch import Host, ToolDemand, demands, this_host
 from qualify.errors import UsageError
@@ -90,6 +90,7 @@ class Plan:
     torch_cuda: bool
     backend: Backend
     requirements: tuple[str, ...]  # the tree's PEP 518 list, torch replaced by the target's
+    without: Mapping[str, str]  # requirement that the shape of the build does without -> why
     environment: Mapping[str, str]
     refused_environment: tuple[str, ...]
     tools: tuple[ToolDemand, ...]
@@ -213,7 +214,8 @@ def make_plan(
         torch=wanted.torch,
         torch_cuda=needs_torch_cuda,
         backend=backend,
-        requirements=replaced(backend.requires, wanted.torch),
+        requirements=less(replaced(backend.requires, wanted.torch), shape.without if shape else {}),
+        without=dict(sorted(shape.without.items())) if shape else {},
         environment=dict(sorted(environment.items())),
         refused_environment=build.refused_environment,
         tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),

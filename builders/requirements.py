@@ -7,7 +7,7 @@ distributions, and the rules of ``build.check_dependency`` are applied to that l
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,12 @@ def replaced(requires: Sequence[str], replacement: str) -> tuple[str, ...]:
         return tuple(requires)
     name = canonicalize_name(parsed(replacement).name)
     return tuple(replacement if canonicalize_name(parsed(text).name) == name else text for text in requires)
+
+
+def less(requires: Sequence[str], without: Iterable[str]) -> tuple[str, ...]:
+    """``requires`` without the requirements on the projects named in ``without``."""
+    names = {canonicalize_name(name) for name in without}
+    return tuple(text for text in requires if canonicalize_name(parsed(text).name) not in names)
 
 
 def unmet(requirement: str, environment: Environment) -> tuple[Unmet, ...]:

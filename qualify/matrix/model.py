@@ -162,6 +162,8 @@ class Shape(Strict):
     toolkit: StrictBool = False  # is the CUDA toolkit needed?
     torch: StrictBool = False  # must torch be a CUDA build?
     environment: dict[str, str] = Field(default_factory=dict)  # over Build.environment
+    # PEP 518 requirements that this shape does without, each with its reason
+    without: dict[Word, Annotated[str, StringConstraints(min_length=8)]] = Field(default_factory=dict)
 
 
 class Build(Strict):
