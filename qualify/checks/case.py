@@ -1,0 +1,158 @@
+"""What the checks are handed: a wheel's facts, what a target asks, and the coverage that follows from both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from qualify.arch import ComputeCapability, DriverAnswer
+from qualify.coverage import MemberKernels, entry_driver, kernels_of
+from qualify.facts import Member, MemberKind, WheelFacts
+from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
+
+#: Kinds that hold compiled code, of the host or of the device.
+COMPILED = frozenset(MemberKind) - {MemberKind.DATA}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one target asks of a wheel, for one profile."""
+
+    target: str
+    machine: str  # "x86_64", "aarch64"
+    device: ComputeCapability
+    profile: Profile
+    require: Code | None = None  # replaces the expectations' ``code`` for this run
+    python: tuple[str, ...] = ()  # "3.12"; empty: not asked
+    ceilings: Ceilings | None = None
+    oldest_cuda: str = ""  # "13.0"; empty: the target promises no driver
+    project: Project | None = None  # None: the matrix does not name the wheel's project
+    pin: Pin | None = None
+    labels: tuple[str, ...] = ()  # that the matrix's targets put into the local version
+    expectations: Mapping[str, Expectation] = field(default_factory=dict)  # member path without suffix -> expectation
+
+    @property
+    def named(self) -> bool:
+        """Whether the matrix names the wheel's project, so that expectations and pin hold for it."""
+        return self.project is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked of one member's device code.  ``code`` None: nothing says what the member needs."""
+
+    code: Code | None
+    jit_ok: tuple[JitOk, ...] = ()
+    kernels: tuple[str, ...] = ()
+
+
+_SUFFIX = re.compile(
+    r"(\.abi[0-9]+t?|\.cpython-[A-Za-z0-9_-]+|\.cp[0-9]+[A-Za-z0-9_-]*|\.pypy[A-Za-z0-9_-]+)?\.so(\.[0-9]+)*$"
+)
+
+
+def module_path(path: str) -> str:
+    """A member's path without the suffix of a shared object: ``pkg/_C.abi3.so`` is ``pkg/_C``.
+
+    Anything that is no ``.so`` (an executable, a ``.cubin``) keeps its whole path.
+    """
+    return _SUFFIX.sub("", path)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One wheel held against one target."""
+
+    facts: WheelFacts
+    policy: Policy
+
+    @cached_property
+    def compiled(self) -> tuple[Member, ...]:
+        """Members with compiled code of any kind."""
+        return tuple(member for member in self.facts.members if member.kind in COMPILED)
+
+    @cached_property
+    def kernels(self) -> Mapping[str, MemberKernels]:
+        """Coverage by architecture alone, of every compiled member."""
+        return self._cover(None)
+
+    @cached_property
+    def under_driver(self) -> Mapping[str, MemberKernels]:
+        """Coverage without the entries that the oldest promised driver does not take."""
+        return self._cover(frozenset({DriverAnswer.NO}))
+
+    @cached_property
+    def surely_under_driver(self) -> Mapping[str, MemberKernels]:
+        """Coverage by the entries alone that the oldest promised driver takes for sure."""
+        return self._cover(frozenset({DriverAnswer.NO, DriverAnswer.UNKNOWN}))
+
+    def _cover(self, refused: frozenset[DriverAnswer] | None) -> Mapping[str, MemberKernels]:
+        policy = self.policy
+        if refused is None or not policy.oldest_cuda:
+            if refused is not None:
+                return self.kernels
+            return MappingProxyType({m.path: kernels_of(m, policy.device) for m in self.compiled})
+        return MappingProxyType(
+            {
+                m.path: kernels_of(m, policy.device, lambda e: entry_driver(e, policy.oldest_cuda) not in refused)
+                for m in self.compiled
+            }
+        )
+
+    def expectation(self, path: str) -> Expectation | None:
+        """The matrix's entry for a member, by its path with or without the suffix."""
+        expectations = self.policy.expectations
+        return expectations.get(path) or expectations.get(module_path(path))
+
+    def demand(self, path: str) -> Demand:
+        """What is asked of a member's device code, ``require`` included."""
+        expectation = self.expectation(path)
+        require = self.policy.require
+        code = None if expectation is None else expectation.code_for(self.policy.profile)
+        if require is Code.HOST or require is Code.ANY:
+            return Demand(Code.ANY if self.policy.named else None)
+        if require is not None:
+            # A member that ought to hold code and holds none is asked as well: an empty shell is no excuse.
+            asked = self.kernels[path].has_kernels or code in (Code.NATIVE, Code.JIT)
+            listed = expectation.kernels if expectation is not None and require is Code.NATIVE else ()
+            return Demand(require, kernels=listed) if asked else Demand(code)
+        if expectation is None:
+            return Demand(None)
+        return Demand(code, expectation.jit_ok, expectation.kernels)
+
+    def demanded(self, *codes: Code) -> Iterator[tuple[MemberKernels, Demand]]:
+        """Compiled members of whom one of ``codes`` is asked, with their coverage."""
+        for member in self.compiled:
+            demand = self.demand(member.path)
+            if demand.code in codes:
+                yield self.kernels[member.path], demand
+
+    def required(self) -> Iterator[str]:
+        """Module paths that must be there in this profile."""
+        for path, expectation in self.policy.expectations.items():
+            if expectation.presence_for(self.policy.profile) is Presence.REQUIRED:
+                yield path
+
+    def not_judged(self) -> tuple[str, ...]:
+        """Members with device code that does not run here, and of which nothing says whether it has to."""
+        out = []
+        for member in self.compiled:
+            kernels = self.under_driver[member.path]
+            if kernels.has_kernels and self.demand(member.path).code is None and not runs(kernels):
+                out.append(f"{member.path}: need unknown")
+        return tuple(out)
+
+
+def runs(kernels: MemberKernels) -> bool:
+    """Whether at least one kernel runs, natively or by JIT."""
+    return any(best.native or best.value == "jit" for best in kernels.best.values())
+
+
+def examples(names: tuple[str, ...], count: int = 2, width: int = 72) -> str:
+    """A few names for a finding: the first ones, shortened, with the number of those left out."""
+    shown = [name if len(name) <= width else name[: width - 1] + "…" for name in names[:count]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,250 @@
+"""Device code: what the target's GPU can run of each member, held against what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from qualify.arch import Support
+from qualify.checks.case import Case, Demand, examples, runs
+from qualify.checks.registry import Observation, check
+from qualify.coverage import MemberKernels
+from qualify.matrix.model import Code
+from qualify.report import Severity
+
+NOTE, UNVERIFIED = Severity.NOTE, Severity.UNVERIFIED
+
+
+def _architectures(case: Case, path: str) -> str:
+    """What a member holds, for a finding: ``sm_80, sm_100f, compute_80``."""
+    member = next(member for member in case.facts.members if member.path == path)
+    names = {entry.architecture or "unknown" for c in member.containers for entry in c.entries if entry.kernels}
+    return ", ".join(sorted(names)) or "nothing"
+
+
+@check("DEV001", "no-code-for-target")
+def no_code_for_target(case: Case) -> Iterator[Observation]:
+    """A member that has to run on the target holds no kernel that its GPU can run.
+
+    Why: everything imports, and the first launch fails with `no kernel image is available for execution`.
+
+    Mend: build it with an architecture list that the target can run. That need not name the target: sm_120 runs on
+    12.1. Where the member does without on this target, say `code: any` in the matrix.
+    """
+    for kernels, demand in case.demanded(Code.NATIVE, Code.JIT):
+        if runs(kernels) or kernels.unknown or kernels.unread:
+            continue
+        if kernels.best:
+            found = f"none of {len(kernels.best)} kernels runs there (code for {_architectures(case, kernels.member)})"
+        elif kernels.has_kernels:
+            found = "device code of which nothing runs there"
+        else:
+            found = "no device code at all" if not kernels.entries else "device code without a single kernel"
+        yield Observation(kernels.member, found, _expected(case, demand), _BUILD)
+
+
+def _expected(case: Case, demand: Demand) -> str:
+    how = "native code" if demand.code is Code.NATIVE else "code that runs, natively or by JIT,"
+    return f"{how} for compute capability {case.policy.device}"
+
+
+_BUILD = "build it with an architecture list that covers the target"
+
+
+def _allowed(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _not_allowed(kernels: MemberKernels, demand: Demand) -> tuple[str, ...]:
+    patterns = [allowance.pattern for allowance in demand.jit_ok]
+    return tuple(name for name in kernels.jit if not _allowed(name, patterns))
+
+
+@check("DEV002", "jit-only-kernels")
+def jit_only_kernels(case: Case) -> Iterator[Observation]:
+    """Native code is asked for, and kernels reach the target only as PTX.
+
+    Why: the driver compiles them at first load, for seconds or minutes in every process until its cache holds them,
+    and without the features of the `a` and `f` architectures.
+
+    Mend: add the target's architecture for the sources of these kernels. Where upstream means them to be PTX, list
+    them under `jit_ok` with the reason.
+    """
+    for kernels, demand in case.demanded(Code.NATIVE):
+        names = _not_allowed(kernels, demand)
+        if not names and kernels.jit and not kernels.native and not kernels.unknown:
+            names = kernels.jit  # every one of them is allowed, and still nothing is native
+        if names:
+            found = f"{len(names)} of {len(kernels.best)} kernels are PTX only, such as {examples(names)}"
+            yield Observation(kernels.member, found, _expected(case, demand), _BUILD + ", or list them under jit_ok")
+
+
+@check("DEV003", "listed-kernel-not-native")
+def listed_kernel_not_native(case: Case) -> Iterator[Observation]:
+    """A kernel that the target lists does not run there natively, or is not in the member.
+
+    Why: a good union over a member hides single translation units without code for the target. Kernels that the
+    target cannot do without are listed, and each of them counts.
+
+    Mend: add the target's architecture for their sources; where a kernel was renamed, correct the pattern.
+    """
+    for member in case.compiled:
+        kernels, demand = case.kernels[member.path], case.demand(member.path)
+        for pattern in demand.kernels:
+            matching = {name: best for name, best in kernels.best.items() if fnmatchcase(name, pattern)}
+            missing = tuple(sorted(n for n, best in matching.items() if best in (Support.JIT, Support.NONE)))
+            if missing:
+                found = f"{len(missing)} kernels that match {pattern!r} are not native: {examples(missing)}"
+                yield Observation(member.path, found, f"each native on {case.policy.device}", _BUILD)
+            elif not matching and not kernels.unread:
+                found = f"no kernel matches {pattern!r}"
+                yield Observation(member.path, found, "at least one", "correct the pattern, or find the lost kernel")
+
+
+@check("DEV004", "rule-unknown", upstream=UNVERIFIED, release=UNVERIFIED)
+def rule_unknown(case: Case) -> Iterator[Observation]:
+    """Whether code that a member depends on runs on the target is not known.
+
+    Why: an architecture that no document describes (sm_88) may or may not be compatible. Guessing would be a
+    verdict without a ground.
+
+    Mend: give the member code of an architecture with a known rule, or add the architecture's row to
+    `qualify/arch.py` once a document says where it belongs.
+    """
+    for kernels, _ in case.demanded(Code.NATIVE, Code.JIT):
+        if kernels.unknown:
+            found = f"{len(kernels.unknown)} kernels hang on code for {_architectures(case, kernels.member)}"
+            expected = f"a known rule for compute capability {case.policy.device}"
+            yield Observation(kernels.member, found, expected, "build for a known architecture")
+
+
+@check("DEV005", "container-without-code", upstream=NOTE, release=NOTE)
+def container_without_code(case: Case) -> Iterator[Observation]:
+    """Some translation units of a member hold nothing for the target, while others do.
+
+    Why: by design every fat wheel has some: kernels written for one generation. It is said so that a missing one is
+    seen; kernels that matter are listed in the matrix, and are then an error (DEV003).
+
+    Mend: nothing, as a rule. List the kernels that the target cannot do without under `kernels`.
+    """
+    for member in case.compiled:
+        kernels = case.kernels[member.path]
+        gaps = [container for container in kernels.containers if container.best is Support.NONE]
+        if gaps and runs(kernels) and case.demand(member.path).code is not Code.HOST:
+            what = f"{len(gaps)} of {len(kernels.containers)} containers hold nothing for the target"
+            names = f"; {len(kernels.none)} kernels don't run there" if kernels.none else ""
+            yield Observation(member.path, what + names, "by design in a fat wheel", "list kernels that matter")
+
+
+@check("DEV006", "jit-only", upstream=NOTE, release=NOTE)
+def jit_only(case: Case) -> Iterator[Observation]:
+    """Everything that a member has for the target is PTX.
+
+    Why: it works, and the first call of each process waits for the driver's JIT: 18 seconds were measured for
+    FlashAttention 2 on an H200.
+
+    Mend: nothing where `code: jit` is what upstream can give; otherwise add the target's architecture.
+    """
+    for member in case.compiled:
+        kernels = case.kernels[member.path]
+        if kernels.jit and not kernels.native:
+            found = f"JIT only: all {len(kernels.jit)} kernels that run are PTX"
+            yield Observation(member.path, found, "native code, where it can be had", _BUILD)
+
+
+@check("DEV007", "partly-jit", upstream=NOTE, release=NOTE)
+def partly_jit(case: Case) -> Iterator[Observation]:
+    """Some kernels of a member are native on the target, and others PTX only.
+
+    Why: the member as a whole looks covered, and single operations still wait for the driver's JIT.
+
+    Mend: nothing where the kernels stand under `jit_ok`; otherwise add the target's architecture for their sources.
+    """
+    for member in case.compiled:
+        kernels = case.kernels[member.path]
+        if kernels.jit and kernels.native:
+            found = f"partly JIT: {len(kernels.native)} kernels native, {len(kernels.jit)} PTX only"
+            yield Observation(member.path, found, "native code, where it can be had", _BUILD)
+
+
+@check("DEV008", "nothing-for-target", upstream=NOTE, release=NOTE)
+def nothing_for_target(case: Case) -> Iterator[Observation]:
+    """A member holds device code, none of it for the target, and the matrix says that it need not.
+
+    Why: FlashAttention 3 is in every vLLM wheel and runs on Hopper alone. The verdict names such members, so that
+    nobody takes their presence for a promise.
+
+    Mend: nothing; or ask for more in the matrix (`code: native` or `jit`).
+    """
+    for kernels, _ in case.demanded(Code.ANY):
+        if kernels.has_kernels and not runs(kernels):
+            found = f"nothing for the target in {len(kernels.best)} kernels ({_architectures(case, kernels.member)})"
+            yield Observation(kernels.member, found, "no demand is made of it", "none needed")
+
+
+@check("DEV009", "device-code-unexpected")
+def device_code_unexpected(case: Case) -> Iterator[Observation]:
+    """A member that should be host code alone holds kernels.
+
+    Why: either the matrix is out of date, or something was linked in that does not belong there; nobody judges
+    whether it runs.
+
+    Mend: say what is asked of it (`code: native`, `jit` or `any`), or find out what brought the kernels in.
+    """
+    for kernels, _ in case.demanded(Code.HOST):
+        if kernels.has_kernels:
+            found = f"{len(kernels.best)} kernels for {_architectures(case, kernels.member)}"
+            yield Observation(kernels.member, found, "no device code", "correct the matrix, or the link step")
+
+
+@check("DEV010", "nothing-runs")
+def nothing_runs(case: Case) -> Iterator[Observation]:
+    """No member of a wheel that the matrix does not name has a kernel that runs on the target.
+
+    Why: without expectations the least that can be asked is that something runs: natively or by JIT, on the
+    target's oldest driver.
+
+    Mend: build it for the target, or use a release that covers it.
+    """
+    if case.policy.named or case.policy.require is not None:
+        return
+    holding = [kernels for kernels in case.under_driver.values() if kernels.has_kernels]
+    open_questions = any(kernels.unknown or kernels.unread for kernels in holding)
+    if holding and not open_questions and not any(runs(kernels) for kernels in holding):
+        names = examples(tuple(kernels.member for kernels in holding))
+        expected = f"one that runs on compute capability {case.policy.device}"
+        yield Observation("", f"nothing runs in the members with device code: {names}", expected, _BUILD)
+
+
+@check("DEV011", "no-device-code")
+def no_device_code(case: Case) -> Iterator[Observation]:
+    """A wheel that the matrix does not name holds no device code at all.
+
+    Why: a torch without CUDA in the build environment makes many projects build for the CPU, without an error.
+
+    Mend: build with CUDA. If the wheel is right without device code, say so: `--require host`.
+    """
+    if case.policy.named or case.policy.require in (Code.HOST, Code.ANY):
+        return
+    if case.compiled and not any(kernels.has_kernels for kernels in case.kernels.values()):
+        found = f"no device code in {len(case.compiled)} compiled members"
+        yield Observation("", found, "kernels", "build with CUDA, or give --require host where none is right")
+
+
+@check("DEV012", "nothing-certain", upstream=UNVERIFIED, release=UNVERIFIED)
+def nothing_certain(case: Case) -> Iterator[Observation]:
+    """Of a wheel that the matrix does not name, nothing runs for sure, and something might.
+
+    Why: the only code that could run belongs to an architecture without a known rule, needs a driver that the
+    tables do not know, or could not be read. That is no pass, and no rejection either.
+
+    Mend: give the wheel code of a known architecture.
+    """
+    if case.policy.named or case.policy.require is not None:
+        return
+    certain = any(runs(kernels) for kernels in case.surely_under_driver.values())
+    possible = [k for k in case.under_driver.values() if runs(k) or k.unknown or k.unread]
+    if not certain and possible:
+        names = examples(tuple(kernels.member for kernels in possible))
+        expected = f"code that runs on compute capability {case.policy.device} for sure"
+        yield Observation("", f"it is not known whether anything runs: {names}", expected, _BUILD)

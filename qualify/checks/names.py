@@ -1,0 +1,106 @@
+"""The file name, METADATA and WHEEL must tell one story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from qualify.checks.case import Case
+from qualify.checks.registry import Observation, check
+from qualify.report import Severity
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+@check("NAM001", "no-metadata")
+def no_metadata(case: Case) -> Iterator[Observation]:
+    """There is no `.dist-info` folder, or its METADATA or WHEEL is missing.
+
+    Why: an installer refuses such a file, and nothing in it states which project and version it is.
+
+    Mend: build the wheel with a PEP 517 backend; don't zip it by hand.
+    """
+    info = case.facts.dist_info
+    if info is None:
+        yield Observation("", "no .dist-info folder", "one, with METADATA, WHEEL and RECORD", "build the wheel again")
+        return
+    for name in ("METADATA", "WHEEL"):
+        if name not in info.files:
+            yield Observation(f"{info.folder}/{name}", "missing", f"a {name} file", "build the wheel again")
+
+
+@check("NAM002", "name-differs")
+def name_differs(case: Case) -> Iterator[Observation]:
+    """METADATA's `Name` is another project than the file name says.
+
+    Why: an index lists the file under one name and the installer records it under another.
+
+    Mend: rename the project in its own metadata and build again; never rename the file alone.
+    """
+    info = case.facts.dist_info
+    if info is not None and "METADATA" in info.files and canonicalize_name(info.metadata_name) != case.facts.name:
+        path = f"{info.folder}/METADATA"
+        yield Observation(path, f"Name {info.metadata_name!r}", f"{case.facts.name!r}, as the file name says", _REBUILD)
+
+
+@check("NAM003", "version-differs")
+def version_differs(case: Case) -> Iterator[Observation]:
+    """METADATA's `Version` is another one than the file name says.
+
+    Why: a local version that was put into the file name alone (`+cu130` by `sed`) is lost at installation, so that
+    two builds can no longer be told apart.
+
+    Mend: relabel the wheel as a whole: file name, `.dist-info` folder, METADATA and RECORD together.
+    """
+    info = case.facts.dist_info
+    if info is None or "METADATA" not in info.files:
+        return
+    inside, outside = _version(info.metadata_version), _version(case.facts.wheel_version)
+    if inside is None or inside != outside:
+        path = f"{info.folder}/METADATA"
+        found = f"Version {info.metadata_version!r}"
+        yield Observation(path, found, f"{case.facts.wheel_version!r}, as the file name says", _REBUILD)
+
+
+@check("NAM004", "tags-differ", upstream=Severity.NOTE)
+def tags_differ(case: Case) -> Iterator[Observation]:
+    """WHEEL's `Tag` lines are other tags than the file name's.
+
+    Why: a retag that renames the file alone leaves WHEEL behind: vLLM's released wheels say manylinux in the file
+    name and linux in WHEEL. Installers go by the file name; other tools by WHEEL.
+
+    Mend: retag with `wheel tags`, which writes both.
+    """
+    info = case.facts.dist_info
+    if info is None or "WHEEL" not in info.files or set(info.wheel_tags) == set(case.facts.tags):
+        return
+    found = f"Tag {', '.join(info.wheel_tags) or 'none'}"
+    expected = f"{', '.join(case.facts.tags)}, as the file name says"
+    yield Observation(f"{info.folder}/WHEEL", found, expected, "retag with `wheel tags`, which writes both")
+
+
+@check("NAM005", "folder-differs")
+def folder_differs(case: Case) -> Iterator[Observation]:
+    """The `.dist-info` folder is named after another project or version than the file.
+
+    Why: pip refuses a wheel whose `.dist-info` folder does not begin with the project's name.
+
+    Mend: relabel the wheel as a whole: file name, `.dist-info` folder, METADATA and RECORD together.
+    """
+    info = case.facts.dist_info
+    if info is None:
+        return
+    name, _, version = info.folder.removesuffix(".dist-info").partition("-")
+    if canonicalize_name(name) != case.facts.name or _version(version) != _version(case.facts.wheel_version):
+        expected = f"{case.facts.name.replace('-', '_')}-{case.facts.wheel_version}.dist-info"
+        yield Observation(info.folder, f"the folder {info.folder}", expected, _REBUILD)
+
+
+_REBUILD = "build the wheel again, or relabel file name, folder, METADATA and RECORD together"

@@ -1,0 +1,32 @@
+"""``qualify explain``: what a check looks at, why, and how to mend what it finds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from qualify.errors import ExitCode
+
+HELP = "say what a check looks at, why, and how to mend what it finds"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "code", nargs="?", default="", help="a code (DEV001), its beginning (DEV) or a slug; none: the list"
+    )
+    parser.add_argument("--markdown", action="store_true", help="the whole catalogue, as docs/checks.md holds it")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify.checks import CHECKS, find
+    from qualify.checks.catalogue import entry, markdown
+
+    if arguments.markdown:
+        sys.stdout.write(markdown(CHECKS))
+    elif arguments.code:
+        sys.stdout.write("\n".join(entry(each) for each in find(arguments.code, CHECKS)))
+    else:
+        width = max(len(each.slug) for each in CHECKS)
+        for each in CHECKS:
+            sys.stdout.write(f"{each.code}  {each.slug:<{width}}  {each.summary}\n")
+    return ExitCode.OK

@@ -1,0 +1,112 @@
+"""Reports as people read them: the verdict, a table of the members, then the findings."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qualify.report import Finding, MemberCoverage, Report, Severity, Verdict
+
+_COLORS = {
+    Verdict.QUALIFIED: "bold green",
+    Verdict.REJECTED: "bold red",
+    Verdict.INCONCLUSIVE: "bold yellow",
+    Verdict.UNVERIFIED: "bold yellow",
+    Severity.ERROR: "red",
+    Severity.UNVERIFIED: "yellow",
+    Severity.INCONCLUSIVE: "yellow",
+    Severity.NOTE: "cyan",
+}
+
+_ORDER = list(Severity)
+
+
+def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
+    """Every report, a blank line between them, and a line for each at the end where there are several."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+        emoji=False,
+    )
+    for index, report in enumerate(reports):
+        if index:
+            console.print()
+        console.print(_report(report))
+    if len(reports) > 1:
+        console.print()
+        console.print(_summary(reports))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _report(report: Report) -> RenderableType:
+    head = Text.assemble(
+        (report.verdict.value, _COLORS[report.verdict]),
+        f"  {report.wheel}  for {report.target}, profile {report.profile}",
+    )
+    parts: list[RenderableType] = [head]
+    if report.coverage:
+        parts.append(_coverage(report.coverage))
+    for severity in _ORDER:
+        chosen = [finding for finding in report.findings if finding.severity is severity]
+        parts += [_finding(finding) for finding in chosen]
+    parts += [Text(f"not judged: {_plain(row)}") for row in report.not_judged]
+    return Group(*parts)
+
+
+def _coverage(rows: Sequence[MemberCoverage]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("member", overflow="fold")
+    for name in ("native", "JIT", "none", "unknown"):
+        if name != "unknown" or any(row.unknown or row.containers_unknown for row in rows):
+            table.add_column(name, justify="right")
+    table.add_column("containers", justify="right")
+    table.add_column("asked")
+    unknown = len(table.columns) == 7
+    for row in rows:
+        counts = (row.native, row.jit, row.none, *((row.unknown,) if unknown else ()))
+        held = (row.containers_native, row.containers_jit, row.containers_none)
+        containers = " / ".join(str(count) for count in held)
+        if row.containers_unknown:
+            containers += f" / {row.containers_unknown}?"
+        empty = not any(counts) and not any(held) and not row.containers_unknown
+        cells = ["·"] * len(counts) + ["host code"] if empty else [*map(str, counts), containers]
+        table.add_row(Text(_plain(row.member)), *cells, row.expectation or "unknown")
+    table.caption = "kernels by name at their best; containers native / JIT / none"
+    table.caption_justify = "left"
+    return table
+
+
+def _finding(finding: Finding) -> Text:
+    style = _COLORS[finding.severity]
+    member = f"{_plain(finding.member)}: " if finding.member else ""
+    text = Text.assemble((f"{finding.severity.value} {finding.code}", style), f" {finding.slug}  {member}")
+    text.append(_plain(finding.found))
+    if finding.severity is not Severity.NOTE:
+        # A note is for information; what else was expected and what could be done stand in `explain` and in the JSON.
+        text.append(f"\n    expected: {_plain(finding.expected)}\n    to do: {_plain(finding.action)}")
+    return text
+
+
+def _summary(reports: Sequence[Report]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("verdict", "target", "wheel"):
+        table.add_column(name, overflow="fold")
+    for report in reports:
+        table.add_row(Text(report.verdict.value, _COLORS[report.verdict]), report.target, Text(_plain(report.wheel)))
+    return table
+
+
+def _plain(text: str) -> str:
+    """Text from a wheel without what a terminal would act on: control characters become ``\\x1b``."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
