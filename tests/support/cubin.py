@@ -45,18 +45,16 @@ def cubin(
         sections.append(Section(".note.nv.tkinfo", tkinfo(arch, release), SHT_NOTE, flags=0))
         info = struct.pack("<HHHH", 2, sm if note_sm is None else note_sm, toolkit[0] * 10 + toolkit[1], 0)
         sections.append(Section(".note.nv.cuinfo", _note(1000, info), SHT_NOTE, flags=0))
-    first_text = 2 + 1 + len(sections)
+    first_text = 1 + 2 + len(sections)
     for index, (name, other) in enumerate(texts):
         at = len(strings)
         strings += name.encode("utf-8", "surrogateescape") + b"\0"
         symbols += struct.pack("<IBBHQQ", at, 0x12, other, first_text + index, 0, len(code))
         sections.append(Section(f".text.{name}", code, flags=6))
-        sections.append(Section(f".nv.info.{name}", bytes(8), 0x70000000, flags=0))
-        first_text += 1
     for name in helpers:
         at = len(strings)
         strings += name.encode() + b"\0"
-        symbols += struct.pack("<IBBHQQ", at, 0x22, 0, 3, 0, 8)
+        symbols += struct.pack("<IBBHQQ", at, 0x22, 0, first_text, 0, 8)
     at = len(strings)
     strings += b"printf\0"
     symbols += struct.pack("<IBBHQQ", at, 0x12, 0, 0, 0, 0)  # an undefined function: no kernel

@@ -1,0 +1,248 @@
+"""Open a wheel: one pass over its members, several at a time, each inflated in memory alone.
+
+Members go to threads, biggest first.  What takes time (inflating, hashing) releases the interpreter's lock, so that
+threads keep every core as busy as processes would, without pickling facts and without forking a process that may run
+threads of its own.  The sum of the members in memory at one time is bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from qualify.decompress import Libraries
+from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError, UsageError
+from qualify.facts import FACTS_VERSION, Member, MemberKind, Problem, ProblemKind, WheelFacts
+from qualify.readers.archive import STORED, Archive, ArchiveMember, read_archive
+from qualify.readers.binary import Limits, Problems
+from qualify.readers.device import Context
+from qualify.readers.distinfo import (
+    dist_info_folders,
+    is_text_member,
+    read_dist_info,
+    read_path_file,
+    read_version_module,
+)
+from qualify.readers.members import read_member
+
+Progress = Callable[[str, int, int], None]
+_IN_MEMORY = 512 << 20  # inflated bytes of all members that are read at one time
+_BATCH = 4 << 20  # small members go to a thread together, this many inflated bytes of them
+_MOST_WORKERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    index: int
+    member: Member
+    problems: tuple[Problem, ...]
+    content: bytes | None  # of a text member
+
+
+def read_wheel(
+    path: Path, *, workers: int | None = None, progress: Progress | None = None, limits: Limits | None = None
+) -> WheelFacts:
+    """Read everything that the checks need, once.
+
+    :param workers: members read at one time; default: the cores that this process may use, 8 at most.
+    :param progress: called with a member's path, the bytes done and all bytes (stored bytes of the archive).
+    :raises UsageError: no such file, or not named ``.whl``.
+    :raises MalformedError: no zip archive, so that nothing can be read; smaller faults are problems in the facts.
+    :raises UnavailableError: the file changed while it was read.
+    """
+    if path.suffix != ".whl":
+        raise UsageError("is not named as a wheel", where=str(path), expected="NAME-VERSION-TAGS.whl")
+    if not path.is_file():
+        raise UsageError("no such file", where=str(path), action="give the path of a wheel")
+    limits = limits or Limits()
+    with path.open("rb") as file:
+        before = os.fstat(file.fileno())
+        if before.st_size == 0:
+            raise MalformedError("is empty", where=path.name, expected="a wheel", action="fetch it again")
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            archive = read_archive(mapped, limits)
+        except MalformedError as error:
+            raise MalformedError(error.what, where=path.name, expected=error.expected, action=error.action) from error
+        digest, reads = _read_all(mapped, archive, workers or _cores(), progress, limits)
+        after = os.fstat(file.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise UnavailableError("changed while it was read", where=str(path), action="run again once it is whole")
+    return _facts(path.name, before.st_size, digest, archive, reads)
+
+
+def _cores() -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(_MOST_WORKERS, available))
+
+
+def _read_all(
+    mapped: mmap.mmap, archive: Archive, workers: int, progress: Progress | None, limits: Limits
+) -> tuple[str, list[_Read]]:
+    """The sha256 of the whole file, and every member but folders in archive order."""
+    context = Context.make(Libraries(), limits)
+    waiting = list(_batches([(i, member) for i, member in enumerate(archive.members) if not member.is_directory]))
+    total = sum(member.stored_size for member in archive.members) or 1
+    done, in_memory, reads = 0, 0, list[_Read]()
+    running: dict[Future[list[_Read]], list[tuple[int, ArchiveMember]]] = {}
+    with ThreadPoolExecutor(workers, thread_name_prefix="member") as pool:
+        digest = pool.submit(_digest, mapped)
+        try:
+            while waiting or running:
+                while len(running) < workers:
+                    fitting = _first_fitting(waiting, _IN_MEMORY - in_memory if running else None)
+                    if fitting is None:
+                        break
+                    batch = waiting.pop(fitting)
+                    in_memory += _inflated(batch)
+                    running[pool.submit(_read_batch, mapped, batch, context)] = batch
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    batch = running.pop(future)
+                    in_memory -= _inflated(batch)
+                    reads += future.result()
+                    done += sum(member.stored_size for _, member in batch)
+                    if progress:
+                        progress(batch[-1][1].path, min(done, total), total)
+            return digest.result(), sorted(reads, key=lambda read: read.index)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _batches(members: Sequence[tuple[int, ArchiveMember]]) -> Iterator[list[tuple[int, ArchiveMember]]]:
+    """Big members alone, those with the most stored bytes first; small ones together."""
+    batch: list[tuple[int, ArchiveMember]] = []
+    for index, member in sorted(members, key=lambda item: -item[1].stored_size):
+        if batch and _inflated(batch) + member.size > _BATCH:
+            yield batch
+            batch = []
+        batch.append((index, member))
+    if batch:
+        yield batch
+
+
+def _inflated(batch: Sequence[tuple[int, ArchiveMember]]) -> int:
+    return sum(member.size for _, member in batch)
+
+
+def _first_fitting(waiting: Sequence[list[tuple[int, ArchiveMember]]], room: int | None) -> int | None:
+    """The first batch that fits into ``room``; any batch does where nothing else is in memory."""
+    for index, batch in enumerate(waiting):
+        if room is None or _inflated(batch) <= room:
+            return index
+    return None
+
+
+def _digest(mapped: mmap.mmap) -> str:
+    digest = hashlib.sha256()
+    step = 8 << 20
+    for start in range(0, len(mapped), step):
+        with memoryview(mapped) as view:
+            digest.update(view[start : start + step])
+        _forget(mapped, start, step)
+    return digest.hexdigest()
+
+
+def _forget(mapped: mmap.mmap, start: int, size: int) -> None:
+    """Let go of pages that were read, so that the archive does not count as this process's memory."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = min(start + size, len(mapped)) - first
+        if length > 0:
+            mapped.madvise(mmap.MADV_DONTNEED, first, length)
+
+
+def _read_batch(mapped: mmap.mmap, batch: Sequence[tuple[int, ArchiveMember]], context: Context) -> list[_Read]:
+    return [_read_one(mapped, index, member, context) for index, member in batch]
+
+
+def _read_one(mapped: mmap.mmap, index: int, stored: ArchiveMember, context: Context) -> _Read:
+    problems = Problems(stored.path)
+    unread = Member(stored.path, MemberKind.DATA, stored.size, stored.stored_size, "", None, (), ())
+    if stored.data_offset < 0:
+        return _Read(index, unread, (), None)  # the archive's own problems say why
+    try:
+        data = _inflate(mapped, stored, context)
+        if context.decompressors.crc32(data) != stored.crc:
+            problems.malformed("stored bytes", "do not match their CRC")
+        member = read_member(stored.path, data, stored.stored_size, context, problems)
+    except MalformedError as error:
+        problems.malformed("stored bytes", error.what)
+        return _Read(index, unread, problems.finish(), None)
+    except AssayError as error:
+        problems.unreadable("stored bytes", error.what)
+        return _Read(index, unread, problems.finish(), None)
+    except MemoryError:
+        problems.add(ProblemKind.ENVIRONMENT, "stored bytes", f"this host has no memory for its {stored.size} bytes")
+        return _Read(index, unread, problems.finish(), None)
+    content: bytes | None = None
+    if is_text_member(stored.path):
+        if len(data) <= context.limits.text_size:
+            content = data
+        else:
+            problems.unreadable("file", f"is larger than the {context.limits.text_size} bytes that are read as text")
+    return _Read(index, member, problems.finish(), content)
+
+
+def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> bytes:
+    if stored.size > context.limits.member_size:
+        raise UnverifiedError(f"is larger than the {context.limits.member_size} bytes that are looked at")
+    start, end = stored.data_offset, stored.data_offset + stored.stored_size
+    if stored.method == STORED:
+        return mapped[start:end]
+    with memoryview(mapped) as view, view[start:end] as raw:
+        data = context.decompressors.deflate(raw, stored.size)
+    _forget(mapped, start, stored.stored_size)
+    return data
+
+
+def _facts(filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read]) -> WheelFacts:
+    members = tuple(read.member for read in reads)
+    paths = [member.path for member in members]
+    texts = {read.member.path: read.content for read in reads if read.content is not None}
+    whole = Problems("")
+    name, version, build, tags = _file_name(filename, whole)
+    folders = dist_info_folders(paths)
+    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == name]
+    dist_info = None
+    if len(folders) > 1:
+        whole.malformed("archive", f"has {len(folders)} .dist-info folders: {', '.join(folders[:5])}")
+    if folders:
+        dist_info = read_dist_info((own or list(folders))[0], paths, texts, whole)
+    problems = [*archive.problems, *whole.finish(), *(problem for read in reads for problem in read.problems)]
+    return WheelFacts(
+        version=FACTS_VERSION,
+        filename=filename,
+        size=size,
+        sha256=digest,
+        name=name,
+        wheel_version=version,
+        build_tag=build,
+        tags=tags,
+        dist_info=dist_info,
+        version_modules=tuple(
+            read_version_module(path, content) for path, content in texts.items() if path.endswith("_version.py")
+        ),
+        path_files=tuple(
+            line for path, content in texts.items() if path.endswith(".pth") for line in read_path_file(path, content)
+        ),
+        members=members,
+        problems=tuple(problems),
+    )
+
+
+def _file_name(filename: str, problems: Problems) -> tuple[str, str, str, tuple[str, ...]]:
+    """Project, version, build tag and tags of a wheel's file name; empty where it is none (PEP 427, 491)."""
+    try:
+        name, version, build, tags = parse_wheel_filename(filename)
+    except (InvalidWheelFilename, ValueError) as error:
+        problems.malformed("file name", f"is no wheel's name ({error})")
+        return "", "", "", ()
+    return str(name), str(version), "".join(map(str, build)), tuple(sorted(map(str, tags)))

@@ -1,0 +1,180 @@
+"""Cubins: which GPU one is for, by which toolkit, and the kernels that it really holds.
+
+A kernel is a function symbol with STO_CUDA_ENTRY in ``st_other`` whose code lies in an executable section of this
+file.  A ``.text.`` section without such a symbol is a device function.  The cubin that a device link leaves in every
+library built by nvcc has neither.
+
+Format: measured on nvcc 13.0's output and vLLM 0.33.0's wheels; ABI version 7 by LLVM's ``ELF.h``
+(``EF_CUDA_SM``: bits 0 to 7 up to ABI version 7, bits 8 to 15 in version 8).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from qualify.errors import MalformedError, UnverifiedError
+from qualify.readers.binary import Strings, check_extent, unpack
+from qualify.readers.elf import (
+    EM_CUDA,
+    SHF_EXECINSTR,
+    SHT_NOBITS,
+    SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
+    Header,
+    read_header,
+    section_rows,
+)
+
+_SHT_PROGBITS, _SHT_NOTE = 1, 7
+_STT_FUNC, _STO_CUDA_ENTRY, _SHN_XINDEX = 2, 0x10, 0xFFFF
+_SYMBOL = struct.Struct("<IBBHQQ")
+_NOTE = struct.Struct("<3I")
+_CUINFO = struct.Struct("<3H")
+_TKINFO_TYPE, _CUINFO_TYPE = 2000, 1000
+_ARCH = re.compile(rb"(?:^|[\0 ])-(?:arch|-gpu-name)[ =]*sm_(\d{1,4})([a-z]?)(?![0-9a-z_])")
+_RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,3}\.\d{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    sm: int  # of the header
+    note_sms: tuple[int, ...]  # distinct SM numbers of the notes; more than one where units were linked
+    note_architectures: tuple[str, ...]  # distinct ``-arch`` values of the notes: "sm_120f"
+    toolkit: str  # "13.0"; "" where there is no note
+    kernels: tuple[bytes, ...]  # distinct names, in the order of the symbol table
+    functions: tuple[bytes, ...]  # distinct names of other `.text.` sections
+
+
+def is_cubin(data: bytes) -> bool:
+    """Whether an ELF file of machine EM_CUDA begins here."""
+    return len(data) >= 20 and data[:4] == b"\x7fELF" and data[18:20] == b"\xbe\0"
+
+
+def read_cubin(data: bytes) -> Cubin:
+    """Read one cubin.
+
+    :raises MalformedError: where it breaks the rules of its format.
+    :raises UnverifiedError: where its ABI version or class is not known here.
+    """
+    header = read_header(data)
+    if header.machine != EM_CUDA:
+        raise MalformedError(f"is an ELF file of machine {header.machine}, not of CUDA ({EM_CUDA})")
+    if header.bits != 64 or header.order != "<":
+        raise UnverifiedError("is a 32-bit or big-endian cubin, which is not known here")
+    rows, names_index = section_rows(data, header)
+    if not rows:
+        raise MalformedError("has no section headers, so that nothing can be told of its kernels")
+    names = _strings(data, rows, names_index, "a section's name")
+    symbols = [index for index, row in enumerate(rows) if row[1] == SHT_SYMTAB]
+    if len(symbols) != 1:
+        raise MalformedError(f"has {len(symbols)} symbol tables instead of one")
+    kernels, owned = _kernels(data, rows, symbols[0])
+    functions = _functions(rows, owned, kernels, names)
+    sms, architectures, toolkit = _notes(data, rows, names)
+    return Cubin(_sm(header), sms, architectures, toolkit, tuple(kernels), functions)
+
+
+def _sm(header: Header) -> int:
+    if header.abi_version == 8:
+        return (header.flags >> 8) & 0xFF
+    if header.abi_version <= 7:
+        return header.flags & 0xFF
+    raise UnverifiedError(f"has ABI version {header.abi_version}, which is not known here")
+
+
+def _strings(data: bytes, rows: list[tuple[int, ...]], index: int, what: str) -> Strings:
+    if not 0 < index < len(rows):
+        raise MalformedError(f"{what}: section {index} is to hold the strings, of {len(rows)}")
+    offset, size = rows[index][4], rows[index][5]
+    check_extent(offset, size, len(data), what)
+    return Strings(data, offset, offset + size, what)
+
+
+def _kernels(data: bytes, rows: list[tuple[int, ...]], table: int) -> tuple[dict[bytes, None], set[int]]:
+    """Distinct kernel names in order, and the sections that hold their code."""
+    _, _, _, _, offset, size, link, _, _, entry_size = rows[table]
+    check_extent(offset, size, len(data), "the symbol table")
+    if size % _SYMBOL.size or entry_size != _SYMBOL.size:
+        raise MalformedError("the symbol table does not hold whole symbols")
+    strings = _strings(data, rows, link, "a symbol's name")
+    kernels: dict[bytes, None] = {}
+    owned: set[int] = set()
+    view = memoryview(data)[offset : offset + size]
+    for index, (name, info, other, section, _, _) in enumerate(_SYMBOL.iter_unpack(view)):
+        if not other & _STO_CUDA_ENTRY or info & 15 != _STT_FUNC or section == 0:
+            continue
+        if section == _SHN_XINDEX:
+            section = _extended_index(data, rows, table, index)
+        label = strings.get(name)
+        _check_code(data, rows, section, label)
+        kernels[label] = None
+        owned.add(section)
+    return kernels, owned
+
+
+def _extended_index(data: bytes, rows: list[tuple[int, ...]], table: int, symbol: int) -> int:
+    for _, kind, _, _, offset, size, link, _, _, _ in rows:
+        if kind == SHT_SYMTAB_SHNDX and link == table:
+            if 4 * symbol + 4 > size:
+                break
+            return unpack(struct.Struct("<I"), data, offset + 4 * symbol, "a section index")[0]
+    raise MalformedError("a symbol's section index stands in a table that is not there")
+
+
+def _check_code(data: bytes, rows: list[tuple[int, ...]], section: int, label: bytes) -> None:
+    if section >= len(rows):
+        raise MalformedError(f"kernel {label[:80]!r} lies in section {section}, of {len(rows)}")
+    _, kind, flags, _, offset, size, *_ = rows[section]
+    if kind != _SHT_PROGBITS or not flags & SHF_EXECINSTR or size == 0:
+        raise MalformedError(f"kernel {label[:80]!r} lies in a section that holds no code")
+    check_extent(offset, size, len(data), "a kernel's code")
+
+
+def _functions(
+    rows: list[tuple[int, ...]], owned: set[int], kernels: dict[bytes, None], names: Strings
+) -> tuple[bytes, ...]:
+    found: dict[bytes, None] = {}
+    for index, row in enumerate(rows):
+        if row[2] & SHF_EXECINSTR and row[1] != SHT_NOBITS and index not in owned:
+            name = names.get(row[0])
+            if name.startswith(b".text.") and name[6:] not in kernels:
+                found[name[6:]] = None
+    return tuple(found)
+
+
+def _notes(data: bytes, rows: list[tuple[int, ...]], names: Strings) -> tuple[tuple[int, ...], tuple[str, ...], str]:
+    sms: dict[int, None] = {}
+    architectures: dict[str, None] = {}
+    toolkit = ""
+    for row in rows:
+        if row[1] != _SHT_NOTE or not names.get(row[0]).startswith(b".note.nv."):
+            continue
+        offset, size = row[4], row[5]
+        check_extent(offset, size, len(data), "a note")
+        for kind, payload in _note_payloads(data[offset : offset + size]):
+            if kind == _CUINFO_TYPE and len(payload) >= _CUINFO.size:
+                _, sm, version = _CUINFO.unpack_from(payload)
+                sms[sm] = None
+                toolkit = f"{version // 10}.{version % 10}"
+            elif kind == _TKINFO_TYPE:
+                for number, suffix in _ARCH.findall(payload):
+                    architectures[f"sm_{int(number)}{suffix.decode()}"] = None
+                release = _RELEASE.search(payload)
+                if release and not toolkit:
+                    toolkit = release[1].decode()
+    return tuple(sms), tuple(architectures), toolkit
+
+
+def _note_payloads(block: bytes) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    at = 0
+    while at < len(block):
+        owner, size, kind = unpack(_NOTE, block, at, "a note")
+        start = at + _NOTE.size + -(-owner // 4) * 4
+        check_extent(start, size, len(block), "a note")
+        if block[at + _NOTE.size : at + _NOTE.size + owner] == b"NVIDIA Corp\0":
+            found.append((kind, block[start : start + size]))
+        at = start + -(-size // 4) * 4
+    return found

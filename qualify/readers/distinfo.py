@@ -1,0 +1,138 @@
+"""The text files of a wheel: METADATA, WHEEL, RECORD, version modules, path files.
+
+Formats: core metadata and the binary distribution format of packaging.python.org; RECORD is CSV with three columns.
+Nothing is judged here and nothing of the wheel runs: version modules are parsed by ``ast``.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from itertools import product
+
+from qualify.facts import DistInfo, RecordRow, VersionModule
+from qualify.readers.binary import Problems
+
+_TEXT_FILES = ("METADATA", "WHEEL", "RECORD")
+
+
+def dist_info_folders(paths: Sequence[str]) -> tuple[str, ...]:
+    """The ``*.dist-info`` folders at the top of the wheel, sorted."""
+    return tuple(sorted({top for top, slash, _ in (path.partition("/") for path in paths) if slash and _is_info(top)}))
+
+
+def is_text_member(path: str) -> bool:
+    """Whether the content of this member is read as text: of METADATA and its like, version modules, path files."""
+    top, _, rest = path.partition("/")
+    return (_is_info(top) and rest in _TEXT_FILES) or path.endswith((".pth", "/_version.py")) or path == "_version.py"
+
+
+def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes], problems: Problems) -> DistInfo:
+    """What the files of ``folder`` say; what is not there stays empty."""
+    metadata = _message(f"{folder}/METADATA", texts, problems)
+    wheel = _message(f"{folder}/WHEEL", texts, problems)
+    return DistInfo(
+        folder=folder,
+        metadata_name=_value(metadata, "Name"),
+        metadata_version=_value(metadata, "Version"),
+        requires_python=_value(metadata, "Requires-Python"),
+        requires_dist=_values(metadata, "Requires-Dist"),
+        wheel_tags=tuple(tag for line in _values(wheel, "Tag") for tag in expand_tag(line)),
+        wheel_version=_value(wheel, "Wheel-Version"),
+        root_is_purelib=_value(wheel, "Root-Is-Purelib"),
+        generator=_value(wheel, "Generator"),
+        record=_record(f"{folder}/RECORD", texts, problems),
+        files=tuple(path.removeprefix(f"{folder}/") for path in paths if path.startswith(f"{folder}/")),
+    )
+
+
+def expand_tag(tag: str) -> tuple[str, ...]:
+    """``cp38.cp39-abi3-linux_x86_64`` -> each tag that it stands for; what is no tag comes back as it is."""
+    parts = [part.split(".") for part in tag.split("-")]
+    if len(parts) != 3 or len(parts[0]) * len(parts[1]) * len(parts[2]) > 1024:
+        return (tag,)
+    return tuple("-".join(combination) for combination in product(*parts))
+
+
+def read_version_module(path: str, source: bytes) -> VersionModule:
+    """``__version__`` and ``__commit_id__`` where a module sets them to literals; empty where it does not."""
+    found: dict[str, str] = {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return VersionModule(path, "", "")
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets: list[ast.expr] = node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        else:
+            continue
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found |= {target.id: node.value.value for target in targets if isinstance(target, ast.Name)}
+    version = found.get("__version__", found.get("version", ""))
+    return VersionModule(path, version, found.get("__commit_id__", found.get("commit_id", "")))
+
+
+def read_path_file(path: str, source: bytes) -> tuple[str, ...]:
+    """``path: line`` for each line of a ``.pth`` file that ``site`` would act on; ``path: `` where there is none."""
+    lines = [line.strip() for line in source.decode("utf-8", "backslashreplace").splitlines()]
+    acting = [line for line in lines if line and not line.startswith("#")]
+    return tuple(f"{path}: {line}" for line in acting or [""])
+
+
+def _is_info(folder: str) -> bool:
+    return folder.endswith(".dist-info")
+
+
+def _message(path: str, texts: Mapping[str, bytes], problems: Problems) -> Message | None:
+    raw = texts.get(path)
+    if raw is None:
+        return None
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        problems.malformed(path, "is no UTF-8")
+        return None
+    return BytesParser(policy=compat32).parsebytes(raw, headersonly=True)
+
+
+def _values(message: Message | None, key: str) -> tuple[str, ...]:
+    if message is None:
+        return ()
+    return tuple(_clean(value) for value in message.get_all(key, []))
+
+
+def _value(message: Message | None, key: str) -> str:
+    values = _values(message, key)
+    return values[0] if values else ""
+
+
+def _clean(value: object) -> str:
+    # Bytes beyond ASCII come out of the parser as surrogates, which no JSON can carry.
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").strip()
+
+
+def _record(path: str, texts: Mapping[str, bytes], problems: Problems) -> tuple[RecordRow, ...]:
+    raw = texts.get(path)
+    if raw is None:
+        return ()
+    rows: list[RecordRow] = []
+    try:
+        for row in csv.reader(io.StringIO(raw.decode("utf-8"), newline="")):
+            if len(row) != 3:
+                if row:
+                    problems.malformed(path, f"row {len(rows) + 1} has {len(row)} columns instead of 3")
+                continue
+            rows.append(RecordRow(*row))
+    except (csv.Error, UnicodeDecodeError) as error:
+        problems.malformed(path, f"is no UTF-8 text of comma-separated rows ({error})")
+    return tuple(rows)
