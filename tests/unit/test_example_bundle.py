@@ -10,6 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from qualify.matrix import load
+from qualify.matrix.model import Code
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "axpy"
 
 
@@ -58,3 +61,21 @@ def test_the_history_has_a_release_and_two_commits_after_it(clone: Path) -> None
 def test_the_same_source_gives_the_same_commits(maker: ModuleType, clone: Path, tmp_path: Path) -> None:
     commits = maker.make_history(tmp_path)
     assert commits == git("rev-list", "--reverse", "HEAD", cwd=clone).splitlines()
+
+
+@pytest.mark.parametrize("name", ["axpy", "torchsort"])
+def test_the_examples_have_a_matrix_that_loads(name: str) -> None:
+    loaded = load(EXAMPLE.parent / name / "matrix.yaml")
+    assert loaded.matrix.project.name == name
+    assert {"x86_64-sm90", "aarch64-sm121"} <= set(loaded.matrix.targets)
+    codes = {expectation.code for expectation in loaded.matrix.extensions.values()}
+    assert codes == {Code.NATIVE, Code.HOST}  # one extension with kernels, one without
+    assert loaded.matrix.measured == {}
+
+
+def test_the_empty_shell_needs_no_compiler() -> None:
+    build = load(EXAMPLE / "matrix.yaml").matrix.build
+    (shape,) = build.shapes
+    assert shape.when == {"AXPY_TARGET_DEVICE": "empty"}
+    assert not shape.toolkit
+    assert set(shape.tools) < {tool.name for tool in build.tools}
