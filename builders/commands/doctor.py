@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--requirement-mode",
         choices=("host", "isolated"),
         default="host",
-        help="host: the build uses what is here (default); isolated: it installs its requirements and the toolkit first",
+        help="host: with what is here (default); isolated: requirements and toolkit are installed first",
     )
     parser.add_argument("--static", action="store_true", help="do not run the build backend's hook")
     parser.add_argument("--no-network", action="store_true", help="as if the build could fetch nothing")
