@@ -29,6 +29,7 @@ _OCI_PLATFORMS = {"x86_64": {"architecture": "amd64"}, "aarch64": {"architecture
 _EPOCH = 315532800  # 1980-01-01, the first time that a zip can hold
 _EMPTIED = ("dev", "proc", "sys", "run", "tmp", "var/cache", "var/log", "var/lib/apt/lists", "var/tmp")
 _DROPPED = ("etc/hostname", "etc/resolv.conf", "etc/machine-id", "etc/passwd-", "etc/group-", "etc/shadow-")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
 
 Say = Callable[[str], None]
@@ -63,8 +64,6 @@ def write_layer(root: Path, sink: IO[bytes]) -> str:
         for path in _walk(root):
             name = str(path.relative_to(root))
             entry = archive.gettarinfo(str(path), name)
-            if entry is None:  # a socket
-                continue
             entry.mtime, entry.uname, entry.gname, entry.pax_headers = _EPOCH, "", "", {}
             if entry.isreg():
                 with path.open("rb") as source:
@@ -82,7 +81,10 @@ def write_image(layer: IO[bytes], layer_sha256: str, tag: str, machine: str, sin
             **_OCI_PLATFORMS[machine],
             "os": "linux",
             "created": "1980-01-01T00:00:00Z",
-            "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
+            "config": {
+                "Cmd": ["/bin/sh"],
+                "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            },
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_sha256}"]},
             "history": [{"created": "1980-01-01T00:00:00Z", "created_by": "debootstrap"}],
         },

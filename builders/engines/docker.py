@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import socket
 import tarfile
 import tempfile
@@ -318,7 +317,7 @@ def _unpack(stream: IO[bytes], folder: Path) -> None:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for entry in archive:
             parts = PurePosixPath(entry.name).parts[1:]
-            if not parts or ".." in parts or os.path.isabs(entry.name):
+            if not parts or ".." in parts or PurePosixPath(entry.name).is_absolute():
                 continue
             target = folder.joinpath(*parts)
             if entry.isdir():

@@ -1,0 +1,145 @@
+"""What a build's environment is made of, and the variables under which it compiles.
+
+Pure: the plan goes in, requests and variables come out.  :mod:`builders.environment_script` acts on the request in
+the room of an engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from builders.engines import Paths
+from builders.plan import Plan
+from builders.toolkit import Toolkit, pinned_toolkit, toolkit
+from qualify.errors import BuildError
+
+Mode = Literal["isolated", "host"]
+
+SCRIPT = Path(__file__).with_name("environment_script.py")
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_GNU = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+TOOLCHAIN = "cross.cmake"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """What to install, and the key under which an environment is found again."""
+
+    mode: Mode
+    python: tuple[str, ...]
+    requirements: tuple[str, ...]
+    toolkit: Toolkit | None
+    cuda_home: str  # of the host, in mode "host"
+    key: str
+
+    def request(self, folder: str) -> dict[str, Any]:
+        """The request of :mod:`builders.environment_script`."""
+        return {
+            "mode": self.mode,
+            "folder": folder,
+            "key": self.key,
+            "python": list(self.python),
+            "requirements": [*self.requirements, *(self.toolkit.requirements if self.toolkit else ())],
+            "target_requirements": list(self.toolkit.target) if self.toolkit else [],
+            "target_platform": self.toolkit.target_platform if self.toolkit else "",
+            "cuda_home": self.cuda_home,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An environment that is there: paths are those inside the room."""
+
+    python: str
+    python_version: str
+    purelib: str
+    cuda_home: str  # "" where the build needs no toolkit
+    distributions: Mapping[str, str]
+    provided_libraries: tuple[str, ...]  # what torch and its CUDA packages bring
+    reused: bool
+
+    @classmethod
+    def of(cls, output: str) -> Prepared:
+        """From what the script printed.
+
+        :raises BuildError: its last line is no answer.
+        """
+        try:
+            answer = json.loads(output.strip().splitlines()[-1])
+            return cls(**{**answer, "provided_libraries": tuple(answer["provided_libraries"])})
+        except (ValueError, IndexError, TypeError, KeyError) as error:
+            raise BuildError(f"the environment's script gave no answer: {error}", where="environment") from error
+
+
+def environment_spec(plan: Plan, machine: str, mode: Mode, *, cuda_home: str = "") -> EnvironmentSpec:
+    """The environment of a plan for programs of ``machine``.
+
+    :raises ConfigurationError: a toolkit that no pins are known for.
+    """
+    wanted = None
+    if plan.toolkit is not None and mode == "isolated":
+        extras = _extras(plan.toolkit.requirement)
+        cross_to = plan.machine if plan.how == "cross" and machine != plan.machine else ""
+        wanted = toolkit(pinned_toolkit(plan.toolkit.version), extras, cross_to=cross_to)
+    requirements = plan.requirements if mode == "isolated" else ()
+    text = json.dumps(
+        [
+            *(mode, machine, list(plan.python), list(requirements), cuda_home),
+            [list(wanted.requirements), list(wanted.target)] if wanted else [],
+            SCRIPT.read_text(encoding="utf-8"),
+        ]
+    )
+    key = hashlib.sha256(text.encode()).hexdigest()
+    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, key)
+
+
+def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) -> dict[str, str]:
+    """Every variable that the compile sees but HOME, which is the engine's; nothing of the caller's is among them."""
+    binaries = [str(PurePosixPath(prepared.python).parent)]
+    variables = {"LANG": "C.UTF-8", "PYTHONNOUSERSITE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    if prepared.cuda_home:
+        binaries.append(f"{prepared.cuda_home}/bin")
+        variables.update(CUDA_HOME=prepared.cuda_home, CUDACXX=f"{prepared.cuda_home}/bin/nvcc")
+    variables["PATH"] = ":".join([*binaries, _SYSTEM_PATH])
+    own = plan.build_environment()
+    variables["CMAKE_BUILD_PARALLEL_LEVEL"] = own.get("MAX_JOBS", "1")
+    if machine != plan.machine:
+        variables.update(_cross_variables(plan.machine, prepared, paths))
+    return {**variables, **own}
+
+
+def toolchain_file(machine: str) -> str:
+    """CMake's toolchain for a cross build; the compilers are Debian's."""
+    gnu = _GNU[machine]
+    return (
+        "set(CMAKE_SYSTEM_NAME Linux)\n"
+        f"set(CMAKE_SYSTEM_PROCESSOR {machine})\n"
+        f"set(CMAKE_LIBRARY_ARCHITECTURE {gnu})\n"
+        f"set(CMAKE_C_COMPILER {gnu}-gcc)\n"
+        f"set(CMAKE_CXX_COMPILER {gnu}-g++)\n"
+        f"set(CMAKE_CUDA_HOST_COMPILER {gnu}-g++)\n"
+    )
+
+
+def _cross_variables(machine: str, prepared: Prepared, paths: Paths) -> dict[str, str]:
+    gnu = _GNU[machine]
+    return {
+        "CMAKE_TOOLCHAIN_FILE": f"{paths.tools}/{TOOLCHAIN}",
+        "CC": f"{gnu}-gcc",
+        "CXX": f"{gnu}-g++",
+        "CUDAHOSTCXX": f"{gnu}-g++",
+        # What the interpreter says of its own machine: the wheel's tag and the names of extension modules follow it.
+        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
+        "_PYTHON_SYSCONFIGDATA_NAME": f"_sysconfigdata__{gnu}",
+    }
+
+
+def _extras(requirement: str) -> tuple[str, ...]:
+    """``cuda-toolkit[nvcc,cudart]==13.0.3`` -> ("nvcc", "cudart")."""
+    inside = requirement.partition("[")[2].partition("]")[0]
+    return tuple(sorted(part.strip() for part in inside.split(",") if part.strip()))

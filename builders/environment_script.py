@@ -1,0 +1,187 @@
+"""Make the environment of a build: an interpreter's venv, the requirements, the CUDA toolkit laid out.
+
+This file is handed as text to a Python 3.8 or newer in the place where the build runs, so it imports the standard
+library alone and nothing of ours.  ``python3 -c "$(cat FILE)" REQUEST`` ends with one JSON object on the last line
+of its output: where things are, and every distribution with its version.  An environment is whole or absent: the
+file that says it is complete is written last, and an incomplete one is made anew.
+"""
+
+# ruff: noqa: PTH103, PTH105, PTH107, PTH112, PTH114, PTH118, PTH119, PTH120, PTH123, PTH207, PTH208, PTH211
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+ASK = "import sys, sysconfig, json; print(json.dumps({'version': '%d.%d' % sys.version_info[:2], 'full': sys.version.split()[0], 'purelib': sysconfig.get_paths()['purelib']}))"  # noqa: E501
+COMPLETE = "complete.json"
+
+
+class FailedError(Exception):
+    """What went wrong, in one line."""
+
+
+def main() -> int:
+    request = json.loads(sys.argv[1])
+    try:
+        answer = prepare(request)
+    except FailedError as error:
+        say("environment: %s" % error)  # noqa: UP031  -- read by old interpreters too
+        return 1
+    say("\n" + json.dumps(answer))
+    return 0
+
+
+def prepare(request: dict[str, Any]) -> dict[str, Any]:
+    """The environment of the request, found or made."""
+    folder = request["folder"]
+    marker = os.path.join(folder, COMPLETE)
+    try:
+        with open(marker, encoding="utf-8") as file:
+            known = json.load(file)
+        if known["key"] == request["key"]:
+            answer: dict[str, Any] = known["answer"]
+            answer["reused"] = True
+            return answer
+    except (OSError, ValueError, KeyError):
+        pass
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+    answer = make(request, folder)
+    with open(marker + ".new", "w", encoding="utf-8") as file:
+        json.dump({"key": request["key"], "answer": answer}, file)
+    os.replace(marker + ".new", marker)
+    return answer
+
+
+def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    base = interpreter(request["python"])
+    if request["mode"] == "host":
+        python = base["executable"]
+        home = request.get("cuda_home") or ""
+    else:
+        venv = os.path.join(folder, "venv")
+        call([base["executable"], "-m", "venv", venv])
+        python = os.path.join(venv, "bin", "python")
+        if request["requirements"]:
+            listed = os.path.join(folder, "requirements.txt")
+            with open(listed, "w", encoding="utf-8") as file:
+                file.write("\n".join(request["requirements"]) + "\n")
+            call([*pip(python), "install", "-r", listed])
+        home = lay_out(request, folder, ask(python)["purelib"])
+    about = ask(python)
+    return {
+        "python": python,
+        "python_version": about["full"],
+        "purelib": about["purelib"],
+        "cuda_home": home,
+        "distributions": distributions(python),
+        "provided_libraries": provided(about["purelib"]),
+        "reused": False,
+    }
+
+
+def interpreter(wanted: list[str]) -> dict[str, Any]:
+    """The first interpreter of the wanted versions that is here, on PATH or where manylinux images keep theirs."""
+    found: list[str] = []
+    for version in wanted:
+        tag = "cp" + version.replace(".", "")
+        places = [shutil.which("python" + version), "/opt/python/%s-%s/bin/python" % (tag, tag)]  # noqa: UP031
+        for place in [*places, shutil.which("python3"), sys.executable]:
+            if place and os.access(place, os.X_OK):
+                about = ask(place)
+                if about["version"] == version:
+                    return dict(about, executable=place)
+                found.append(about["full"])
+    raise FailedError(
+        "no interpreter of %s here; found %s"  # noqa: UP031
+        % (", ".join(wanted), ", ".join(sorted(set(found))) or "none")
+    )
+
+
+def ask(python: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(subprocess.check_output([python, "-I", "-c", ASK]))
+    return answer
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def pip(python: str) -> list[str]:
+    return [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+def call(command: list[str]) -> None:
+    say("$ " + " ".join(command))
+    environment = dict(os.environ, PIP_PROGRESS_BAR="off", PYTHONNOUSERSITE="1")
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        raise FailedError("%s ended with %d" % (" ".join(command[:5]), done.returncode))  # noqa: UP031
+
+
+def lay_out(request: dict[str, Any], folder: str, purelib: str) -> str:
+    """CUDA_HOME as build tools expect one; "" where no toolkit was asked for."""
+    trees = sorted(glob.glob(os.path.join(purelib, "nvidia", "cu[0-9]*", "bin", "nvcc")))
+    if not trees:
+        return ""
+    tree = os.path.dirname(os.path.dirname(trees[-1]))
+    home = os.path.join(folder, "cuda")
+    if not request.get("target_requirements"):
+        link_libraries(tree)
+        os.symlink(tree, home)
+        return home
+    # A cross build: what runs is this machine's, what is included and linked is the target's.
+    target = os.path.join(folder, "target")
+    command = [*pip(os.path.join(folder, "venv", "bin", "python")), "install", "--no-deps", "--only-binary", ":all:"]
+    command += ["--platform", request["target_platform"], "--target", target, *request["target_requirements"]]
+    call(command)
+    other = os.path.join(target, "nvidia", os.path.basename(tree))
+    os.makedirs(home)
+    for name in ("bin", "nvvm"):
+        # Copied, not linked: nvcc finds its include and lib folders beside where it really lies.
+        shutil.copytree(os.path.join(tree, name), os.path.join(home, name), symlinks=True)
+    for name in ("include", "lib"):
+        os.symlink(os.path.join(other, name), os.path.join(home, name))
+    os.symlink("lib", os.path.join(home, "lib64"))
+    link_libraries(other)
+    return home
+
+
+def link_libraries(tree: str) -> None:
+    """``lib64``, where nvcc.profile looks, and ``libX.so`` beside ``libX.so.13``, which linkers ask for."""
+    if not os.path.lexists(os.path.join(tree, "lib64")):
+        os.symlink("lib", os.path.join(tree, "lib64"))
+    for path in sorted(glob.glob(os.path.join(tree, "lib", "lib*.so.*"))):
+        plain = re.sub(r"\.so\..*$", ".so", path)
+        if not os.path.lexists(plain):
+            os.symlink(os.path.basename(path), plain)
+
+
+def distributions(python: str) -> dict[str, str]:
+    listed = subprocess.check_output([*pip(python), "list", "--format", "json"], stderr=subprocess.DEVNULL)
+    return {row["name"]: row["version"] for row in json.loads(listed.strip().splitlines()[-1])}
+
+
+def provided(purelib: str) -> list[str]:
+    """Names of the libraries that torch and its CUDA packages bring: a wheel needs them and bundles none."""
+    if not os.path.isdir(os.path.join(purelib, "torch", "lib")):
+        return []
+    found = glob.glob(os.path.join(purelib, "torch", "lib", "lib*.so*"))
+    found += glob.glob(os.path.join(purelib, "nvidia", "*", "lib", "lib*.so*"))
+    return sorted({os.path.basename(path) for path in found})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
