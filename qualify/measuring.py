@@ -41,8 +41,6 @@ IMPORT = "import"
 # Companions whose versions are part of a measurement: field -> the distributions that it may come from.
 COMPANIONS = {"torch": ("torch",), "flashinfer": ("flashinfer-python",)}
 
-_HEX = re.compile(r"g?([0-9a-f]{7,40})")
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -66,8 +64,9 @@ class Observation:
     distribution_version: str
     runtime_version: str
     commit: str  # hex digits, as many as are stated
-    commit_origin: str  # "__commit_id__", "runtime version", "distribution version"
+    commit_origin: str  # "METADATA", "axpy/_version.py", "__commit_id__ of axpy/_version.py"
     build_mode: str
+    dirty: str  # "20260904" where the tree that it was built from had changes
     toolkit: str  # of the device code, "13.0"; several are listed
     torch: str
     flashinfer: str
@@ -116,7 +115,7 @@ def read(
     """
     if facts.dist_info is None:
         raise MalformedError("no METADATA", where=facts.filename, expected="one .dist-info folder")
-    module = _version_module(facts, subject)
+    module = _version_module(facts, subject) or VersionModule(subject.version_module, "", "")
     pins = {field: _pin(facts.dist_info.requires_dist, names, machine) for field, names in COMPANIONS.items()}
     observation = Observation(
         version=OBSERVATION_VERSION,
@@ -126,10 +125,11 @@ def read(
         conclusive=True,
         reason="",
         distribution_version=facts.dist_info.metadata_version,
-        runtime_version="" if module is None else module.version,
+        runtime_version=module.version,
         commit="",
         commit_origin="",
         build_mode="",
+        dirty="",
         toolkit=_toolkits(facts),
         torch=pins["torch"],
         flashinfer=pins["flashinfer"],
@@ -141,7 +141,7 @@ def read(
         when=now.astimezone(UTC).isoformat(timespec="seconds"),
         tool=tool_version(),
     )
-    observation = _identified(observation, "" if module is None else module.commit_id, labels)
+    observation = _identified(observation, facts, module, labels)
     if not observation.runtime_version:
         wanted = subject.version_module or "a _version.py"
         return _inconclusive(
@@ -205,7 +205,8 @@ def install(
         distribution_version=_text(result, "distribution_version"),
         runtime_version=_text(result, "runtime_version"),
     )
-    imported = _identified(imported, _text(result, "commit_id"), labels)
+    module = VersionModule(subject.version_module, imported.runtime_version, _text(result, "commit_id"))
+    imported = _identified(imported, facts, module, labels)
     if dependencies:
         imported = replace(
             imported,
@@ -240,23 +241,19 @@ def _doubt(result: Mapping[str, Any], facts: WheelFacts, observation: Observatio
 _DATA = re.compile(r"[^/]+\.data/(purelib|platlib)/")
 
 
-def _identified(observation: Observation, commit_id: str, labels: Sequence[str]) -> Observation:
-    """Add commit and build mode: from ``__commit_id__``, else from the local part of either version string."""
-    commit, origin = "", ""
-    if match := _HEX.fullmatch(commit_id):
-        commit, origin = match[1], "__commit_id__"
-    modes = []
-    versions = (
-        ("runtime version", observation.runtime_version),
-        ("distribution version", observation.distribution_version),
+def _identified(
+    observation: Observation, facts: WheelFacts, module: VersionModule, labels: Sequence[str]
+) -> Observation:
+    """Add commit and build mode, by the one rule of :mod:`qualify.identity`, from both version strings and the module.
+
+    What an import saw takes the place of the version module's text and goes the same way.
+    """
+    seen = identity.identity_of_wheel(replace(facts, version_modules=(module,)), module.path, labels)
+    observation = replace(
+        observation, commit=seen.commit, commit_origin=seen.commit_origin, build_mode=seen.build_mode, dirty=seen.dirty
     )
-    for name, text in versions:
-        known = identity.identity_of_version(text, labels=tuple(labels))
-        if known.commit and not commit:
-            commit, origin = known.commit, name
-        modes.append(known.build_mode)
-    # The suffix stands in the distribution's version alone.
-    return replace(observation, commit=commit, commit_origin=origin, build_mode=modes[-1])
+    # Two commits in one wheel, two versions that differ in more than a suffix, a text that is no version.
+    return _inconclusive(observation, "; ".join(seen.notes)) if seen.notes else observation
 
 
 def _version_module(facts: WheelFacts, subject: Subject) -> VersionModule | None:
@@ -343,7 +340,7 @@ def lines(observation: Observation) -> list[str]:
         ("distribution version", observation.distribution_version),
         ("runtime version", observation.runtime_version or "not seen"),
         ("commit", commit),
-        ("build mode", observation.build_mode),
+        ("build mode", observation.build_mode + (f", dirty ({observation.dirty})" if observation.dirty else "")),
         ("toolkit", observation.toolkit or "no note of one"),
         ("torch", observation.torch or "none"),
         ("flashinfer", observation.flashinfer or "none"),

@@ -148,20 +148,15 @@ def _accepted(observation: Observation, evidence: Evidence, loaded: LoadedMatrix
             f"one of {', '.join(asserted.pin.build_modes)} (pin.build_modes)",
             "build it from source at the pin",
         )
-    answer = commit_answer(observation.commit, asserted.pin.commit)
-    if answer != "same":
+    if observation.dirty:
+        raise refuse(f"built from a changed tree ({observation.dirty})", "the pin's commit, unchanged")
+    answer = identity.commit_match(observation.commit, asserted.pin.commit)
+    if answer is not identity.CommitMatch.SAME:
         raise refuse(
             f"commit {observation.commit or 'not stated'}: {answer}",
             f"the pin's, {asserted.pin.commit}",
             "record a wheel of the pin",
         )
-
-
-def commit_answer(stated: str, pinned: str) -> str:
-    """ "same", "other" or "cannot tell": two commits, either of which may be abbreviated (seven digits at least)."""
-    if min(len(stated), len(pinned)) < identity.SHORTEST_COMMIT:
-        return "cannot tell"
-    return "same" if stated.startswith(pinned) or pinned.startswith(stated) else "other"
 
 
 def _entry(observation: Observation) -> Measured:

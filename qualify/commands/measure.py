@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         # Without a matrix the wheel's own layout says what to import; one that was named must be right.
         if arguments.matrix is not None or arguments.target:
             raise
-    machine, labels = "", ()
+    machine, labels = "", list[str]()
     if arguments.target and chosen is not None:
         if arguments.target not in chosen.targets:
             raise UsageError(f"target {arguments.target!r} is not in the matrix", expected=", ".join(chosen.targets))
         target = chosen.targets[arguments.target]
-        machine, labels = target.machine, ((target.label,) if target.label else ())
+        machine, labels = target.machine, [target.label] if target.label else []
     facts = read_wheel(arguments.wheel)
     subject = measuring.subject_of(facts, chosen)
     now = datetime.now(UTC)

@@ -248,18 +248,3 @@ def test_the_copy_that_came_with_the_tool_is_not_written(tmp_path: Path, monkeyp
     path = write_matrix(tmp_path)
     monkeypatch.setattr(recording, "__file__", str(tmp_path / "recording.py"))
     assert "came with the tool" in refused(axpy(tmp_path / "w"), path)
-
-
-@pytest.mark.parametrize(
-    ("stated", "pinned", "answer"),
-    [
-        ("4ba787ec9", "4ba787ec9", "same"),
-        ("4ba787e", "4ba787ec9", "same"),
-        ("4ba787ec9" + "0" * 31, "4ba787ec9", "same"),
-        ("4ba787", "4ba787ec9", "cannot tell"),
-        ("", "4ba787ec9", "cannot tell"),
-        ("4ba787f", "4ba787ec9", "other"),
-    ],
-)
-def test_commits_are_compared_as_prefixes(stated: str, pinned: str, answer: str) -> None:
-    assert recording.commit_answer(stated, pinned) == answer

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from qualify import evidence, matrix
+from qualify.errors import AssayError, RefusedError, UnavailableError, UnverifiedError
+from qualify.publishers import PUBLISHERS, pages, publisher
+from qualify.publishers.folder import publish
+from qualify.publishers.pages import Release
+from tests.support.line import NOW, TARGETS, Qualified, axpy, judged, qualified, write_matrix
+from tests.support.store import Links, listed, sha256, torn, tree
+
+SM110, SM121 = "aarch64-sm110", "aarch64-sm121"
+
+
+def prove(made: Qualified) -> evidence.Evidence:
+    folder = next(parent for parent in made.wheel.parents if (parent / "matrix.yaml").exists())
+    return evidence.prove(evidence.load(made.path), made.wheel, matrix.load(folder / "matrix.yaml"))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    write_matrix(tmp_path)
+    return tmp_path
+
+
+def proven(work: Path, target: str = "x86_64-sm90", version: str = "0.1.0") -> evidence.Evidence:
+    return prove(qualified(work, work / "matrix.yaml", target, version))
+
+
+def test_every_publisher_keeps_the_contract() -> None:
+    for kind in PUBLISHERS:
+        assert callable(publisher(kind).publish)
+
+
+def test_a_wheel_lies_by_its_hash_and_in_its_targets_index(work: Path) -> None:
+    proof = proven(work)
+    (published,) = publish([proof], str(work / "to"), now=NOW)
+    name = proof.wheel.name
+    assert (published.filename, published.target, published.new) == (name, "x86_64-sm90", True)
+    assert sorted(tree(work / "to")) == sorted(
+        [
+            "index.html",
+            *(f"{index}simple/{page}" for index in ("", "x86_64-sm90/") for page in ("index.html", "index.json")),
+            *(f"{index}simple/axpy/{page}" for index in ("", "x86_64-sm90/") for page in ("index.html", "index.json")),
+            *(
+                f"files/{proof.sha256[:2]}/{proof.sha256}/{name}{suffix}"
+                for suffix in ("", ".metadata", ".x86_64-sm90.evidence.json")
+            ),
+        ]
+    )
+    assert torn(work / "to") == []
+    assert listed(work / "to", "x86_64-sm90") == listed(work / "to", "") == {name: proof.sha256}
+    assert published.index == str(work / "to" / "x86_64-sm90" / "simple")
+
+
+def test_the_json_page_says_what_pep_691_and_700_ask(work: Path) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    page = json.loads((work / "to/x86_64-sm90/simple/axpy/index.json").read_bytes())
+    (file,) = page.pop("files")
+    assert page == {"meta": {"api-version": "1.1"}, "name": "axpy", "versions": ["0.1.0"]}
+    folder = f"../../../files/{proof.sha256[:2]}/{proof.sha256}"
+    metadata = sha256(work / "to/files" / proof.sha256[:2] / proof.sha256 / f"{proof.wheel.name}.metadata")
+    assert file == {
+        "filename": proof.wheel.name,
+        "url": f"{folder}/{proof.wheel.name}",
+        "hashes": {"sha256": proof.sha256},
+        "size": proof.wheel.stat().st_size,
+        "upload-time": "2026-11-30T12:00:00.000000Z",
+        "requires-python": ">=3.11",
+        "core-metadata": {"sha256": metadata},
+        "dist-info-metadata": {"sha256": metadata},
+        "_profile": "release",
+        "_targets": ["x86_64-sm90"],
+        "_evidence": {"x86_64-sm90": f"{folder}/{proof.wheel.name}.x86_64-sm90.evidence.json"},
+    }
+
+
+def test_the_html_page_says_what_pep_503_and_714_ask(work: Path) -> None:
+    proof = proven(work, version="0.1.0+cu130")
+    publish([proof], str(work / "to"), now=NOW)
+    ((href, text, attributes),) = Links((work / "to/simple/axpy/index.html").read_text()).found
+    assert text == proof.wheel.name
+    assert "%2B" in href
+    assert "+" not in href
+    assert href.startswith(f"../../files/{proof.sha256[:2]}/{proof.sha256}/axpy-0.1.0%2Bcu130-")
+    assert href.endswith(f"#sha256={proof.sha256}")
+    assert attributes["data-requires-python"] == ">=3.11"
+    assert attributes["data-core-metadata"] == attributes["data-dist-info-metadata"]
+
+
+def test_evidence_goes_along_and_still_proves_the_copy(work: Path) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    copy = work / "to/files" / proof.sha256[:2] / proof.sha256 / proof.wheel.name
+    document = evidence.load(evidence.path_for(copy, "x86_64-sm90"))
+    assert evidence.prove(document, copy, matrix.load(work / "matrix.yaml")).sha256 == proof.sha256
+
+
+def test_the_same_again_touches_nothing(work: Path) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    before = {path: path.stat().st_mtime_ns for path in (work / "to").rglob("*") if path.is_file()}
+    (again,) = publish([proof], str(work / "to"), now=NOW + timedelta(days=1))
+    assert not again.new
+    assert {path: path.stat().st_mtime_ns for path in (work / "to").rglob("*") if path.is_file()} == before
+
+
+def test_two_targets_share_a_name_and_each_index_has_its_own_bytes(work: Path) -> None:
+    proofs = [proven(work, target) for target in (SM110, SM121)]
+    assert proofs[0].wheel.name == proofs[1].wheel.name
+    name = proofs[0].wheel.name
+    publish(proofs[:1], str(work / "to"), now=NOW)
+    assert listed(work / "to", "") == {name: proofs[0].sha256}
+    publish(proofs[1:], str(work / "to"), now=NOW)
+    assert torn(work / "to") == []
+    assert listed(work / "to", SM110) == {name: proofs[0].sha256}
+    assert listed(work / "to", SM121) == {name: proofs[1].sha256}
+    assert listed(work / "to", "") == {}, "one name, two sets of bytes: left to the targets' own indexes"
+
+
+def test_the_same_bytes_for_two_targets_are_listed_once_in_the_combined_index(work: Path) -> None:
+    wheel = axpy(work / "w", SM121)
+    first = prove(judged(wheel, SM121, work / "matrix.yaml"))
+    releases = [
+        Release(wheel.name, first.sha256, 1, ">=3.11", "0" * 64, "2026-11-30T12:00:01Z", "release", (SM121,)),
+        Release(wheel.name, first.sha256, 1, ">=3.11", "0" * 64, "2026-11-30T12:00:00Z", "upstream", (SM110,)),
+    ]
+    (merged,) = pages.combined([releases[:1], releases[1:]])
+    assert merged.targets == (SM110, SM121)
+    assert merged.profile == "upstream"
+    assert merged.uploaded == "2026-11-30T12:00:00Z"
+
+
+def test_versions_are_listed_in_their_order(work: Path) -> None:
+    for version in ("0.10.0", "0.9.0", "0.9.0rc1"):
+        publish([proven(work, version=version)], str(work / "to"), now=NOW)
+    page = json.loads((work / "to/simple/axpy/index.json").read_bytes())
+    assert page["versions"] == ["0.9.0rc1", "0.9.0", "0.10.0"]
+    assert [file["filename"].split("-")[1] for file in page["files"]] == page["versions"]
+
+
+def test_an_index_of_projects_and_a_front_page_lead_to_all(work: Path) -> None:
+    publish([proven(work, target) for target in TARGETS], str(work / "to"), now=NOW)
+    front = [href for href, _, _ in Links((work / "to/index.html").read_text()).found]
+    assert front == [*(f"{target}/simple/" for target in sorted(TARGETS)), "simple/"]
+    for index in front:
+        assert [href for href, _, _ in Links((work / "to" / index / "index.html").read_text()).found] == ["axpy/"]
+        assert json.loads((work / "to" / index / "index.json").read_bytes())["projects"] == [{"name": "axpy"}]
+
+
+def unchanged(work: Path, proofs: list[evidence.Evidence], kind: type[AssayError] = RefusedError) -> str:
+    before = tree(work / "to")
+    with pytest.raises(kind) as caught:
+        publish(proofs, str(work / "to"), now=NOW)
+    assert tree(work / "to") == before
+    return str(caught.value)
+
+
+def test_other_bytes_under_a_taken_name_are_refused(work: Path) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    other = prove(judged(axpy(work / "w", files={"axpy/x.py": "x = 1\n"}), "x86_64-sm90", work / "matrix.yaml"))
+    fine = proven(work, version="0.2.0")
+    message = unchanged(work, [fine, other])
+    assert f"other bytes are published under this name for x86_64-sm90: sha256 {proof.sha256}" in message
+
+
+def test_two_of_one_name_at_once_are_refused(work: Path) -> None:
+    other = prove(judged(axpy(work / "w", files={"axpy/x.py": "x = 1\n"}), "x86_64-sm90", work / "matrix.yaml"))
+    (work / "to").mkdir()
+    assert "two wheels of one name and different bytes" in unchanged(work, [proven(work), other])
+
+
+def test_a_wheel_that_changed_after_its_proof_is_refused(work: Path) -> None:
+    proof = proven(work)
+    proof.wheel.write_bytes(proof.wheel.read_bytes() + b"\0")
+    (work / "to").mkdir()
+    assert "the file changed since it was judged" in unchanged(work, [proof])
+
+
+def test_a_damaged_copy_is_mended_by_the_same_publish(work: Path) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    before = tree(work / "to")
+    (copy,) = (work / "to").glob("files/*/*/*.whl")
+    copy.write_bytes(b"rot")
+    assert torn(work / "to")
+    publish([proof], str(work / "to"), now=NOW)
+    assert tree(work / "to") == before
+
+
+def test_pages_that_were_lost_are_made_again(work: Path) -> None:
+    proofs = [proven(work, target) for target in TARGETS]
+    publish(proofs, str(work / "to"), now=NOW)
+    before = tree(work / "to")
+    for name in before:
+        if name.endswith("index.html") or name.startswith("simple/"):
+            (work / "to" / name).unlink()
+    publish(proofs, str(work / "to"), now=NOW)
+    assert tree(work / "to") == before
+
+
+@pytest.mark.parametrize("page", ["{", "[]", '{"name": "axpy", "files": [{}]}', '{"name": "axpy", "files": 1}'])
+def test_an_index_of_someone_else_is_not_written_over(work: Path, page: str) -> None:
+    state = work / "to/x86_64-sm90/simple/axpy/index.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(page)
+    assert "not an index page that this tool wrote" in unchanged(work, [proven(work)], UnverifiedError)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("filename", "../../etc/passwd"),
+        ("filename", "other-1-py3-none-any.whl"),
+        ("hashes", {"sha256": "../x"}),
+        ("size", "1"),
+        ("core-metadata", True),
+        ("_targets", [1]),
+    ],
+)
+def test_a_state_that_was_tampered_with_is_not_believed(work: Path, key: str, value: object) -> None:
+    proof = proven(work)
+    publish([proof], str(work / "to"), now=NOW)
+    state = work / "to/x86_64-sm90/simple/axpy/index.json"
+    page = json.loads(state.read_bytes())
+    page["files"][0][key] = value
+    state.write_text(json.dumps(page))
+    assert "not an index page" in unchanged(work, [proven(work, version="0.2.0")], UnverifiedError)
+
+
+def test_a_link_in_the_folder_leads_no_write_out_of_it(work: Path) -> None:
+    (work / "outside").mkdir()
+    (work / "to").mkdir()
+    (work / "to/files").symlink_to(work / "outside")
+    assert "a symbolic link lies on the way" in unchanged(work, [proven(work)])
+    assert list((work / "outside").iterdir()) == []
+
+
+def test_the_folder_itself_may_be_reached_by_a_link(work: Path) -> None:
+    (work / "real").mkdir()
+    (work / "to").symlink_to(work / "real")
+    publish([proven(work)], str(work / "to"), now=NOW)
+    assert torn(work / "real") == []
+
+
+HOSTILE = '>=3.11"><script>alert(1)</script>'
+
+
+def test_texts_from_a_wheel_are_escaped() -> None:
+    release = Release("axpy-1-py3-none-any.whl", "a" * 64, 1, HOSTILE, "b" * 64, "2026", "release", ())
+    page = Links(pages.project_html('<b>"axpy', [release], up="../"))
+    assert "script" not in page.tags
+    assert "b" not in page.tags
+    ((_, _, attributes),) = page.found
+    assert attributes["data-requires-python"] == HOSTILE
+    assert json.loads(pages.project_json("axpy", [release], up="../"))["files"][0]["requires-python"] == HOSTILE
+    assert "script" not in Links(pages.root_html(["<script>x</script>"])).tags
+    assert "script" not in Links(pages.front_html(["<script>x</script>"])).tags
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "axpy-1-py3-none-any<b>.whl",
+        "äxpy-1-py3-none-any.whl",
+        "axpy-1-py3-none-any\n.whl",
+        "../axpy-1-py3-none-any.whl",
+        ".axpy-1-py3-none-any.whl",
+        "axpy-1-py3-none-any.whl.exe",
+        "a" * 252 + ".whl",
+    ],
+)
+def test_names_that_no_index_can_list_are_told(name: str) -> None:
+    assert pages.SAFE_NAME.fullmatch(name) is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace", "mkdir"])
+def test_a_failing_disk_leaves_what_was_there(
+    work: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
+) -> None:
+    publish([proven(work)], str(work / "to"), now=NOW)
+    before = tree(work / "to")
+    proof = proven(work, version="0.2.0")
+    real = getattr(os, step)
+
+    def failing(first: object, *rest: object, **options: object) -> object:
+        writing = step != "open" or (rest and isinstance(rest[0], int) and rest[0] & os.O_CREAT)
+        if writing and (isinstance(first, int) or str(work / "to") in str(first)):
+            raise OSError(number, os.strerror(number), str(first))
+        return real(first, *rest, **options)
+
+    monkeypatch.setattr(os, step, failing)
+    with pytest.raises(UnavailableError) as caught:
+        publish([proof], str(work / "to"), now=NOW)
+    assert os.strerror(number) in str(caught.value)
+    assert str(work / "to") in caught.value.where
+    monkeypatch.undo()
+    assert tree(work / "to") == before
+    publish([proof], str(work / "to"), now=NOW)
+    assert torn(work / "to") == []
+    assert len(listed(work / "to", "")) == 2
+
+
+def test_a_file_where_the_folder_should_be_is_told(work: Path) -> None:
+    (work / "to").write_text("")
+    with pytest.raises(UnavailableError, match=r"Not a directory|File exists"):
+        publish([proven(work)], str(work / "to"), now=NOW)
