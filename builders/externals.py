@@ -47,6 +47,7 @@ class External:
     condition: str  # what else must be true for it to be fetched, in CMake's words; "" where all is known to be
     needed: bool  # by this build, as far as what is known decides it
     copy: str = ""  # the local copy, a path of this host; "" where there is none
+    fault: str = ""  # what is wrong with the copy; see builders/externals_copies.py
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from builders.externals import External, read_externals
+from builders.externals_copies import copy_fault
 from builders.requirements import Backend, less, read_backend, replaced
 from builders.source import Progress, Source, open_source, say_nothing
 from builders.toolsearch import Host, ToolDemand, demands, this_host
@@ -113,7 +114,8 @@ class Plan:
             for e in self.needed_externals
             if not e.copy
         ]
-        return (*missing, *(f"not looked at: {text}" for text in self.unread))
+        faulty = [f"{e.name}: {e.fault} ({e.copy})" for e in self.needed_externals if e.fault]
+        return (*missing, *faulty, *(f"not looked at: {text}" for text in self.unread))
 
     def build_environment(self) -> dict[str, str]:
         """``environment`` with the number of jobs and the variables that point at local copies (paths of this host)."""
@@ -127,7 +129,7 @@ class Plan:
     def key(self) -> str:
         """sha256 over the canonical JSON of everything that decides the bytes."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_KEY}
-        facts["externals"] = [asdict(replace(external, copy="")) for external in self.externals]
+        facts["externals"] = [asdict(replace(external, copy="", fault="")) for external in self.externals]
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -219,7 +221,7 @@ def make_plan(
         environment=dict(sorted(environment.items())),
         refused_environment=build.refused_environment,
         tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
-        externals=externals,
+        externals=tuple(replace(e, fault=copy_fault(e)) if e.needed else e for e in externals),
         unread=unread if needs_externals else (),
         jobs=jobs_for(host, build.memory_per_job * GB),
         memory_per_job=build.memory_per_job * GB,

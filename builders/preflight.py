@@ -7,8 +7,10 @@ container) and gives its facts; :func:`judge` compares them with the plan and to
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -55,6 +57,7 @@ def request_for(
     environment: Mapping[str, str] | None = None,
     folders: Sequence[str] = (),
     network: bool = True,
+    caller: Mapping[str, str] | None = None,
 ) -> Request:
     """What to ask the place where ``plan`` will be built.
 
@@ -64,10 +67,17 @@ def request_for(
     :param environment: what the build will have besides the plan's own, ``PATH`` say.
     :param folders: whose free disk space counts.
     :param network: whether the build may clone; without, external sources need local copies.
+    :param caller: the environment of whoever asks for the build (default: this process's).  A variable in it that the
+        plan refuses is told even where the place of the build would not inherit it.
     """
+    refused = {
+        name: value
+        for name, value in (os.environ if caller is None else caller).items()
+        if any(fnmatchcase(name, pattern) for pattern in plan.refused_environment)
+    }
     return Request(
         python=python,
-        environment={**plan.build_environment(), **(environment or {})},
+        environment={**refused, **plan.build_environment(), **(environment or {})},
         look_in=look_in_folders(look_in),
         headers_in=header_folders(look_in),
         tools=tuple(question(tool) for tool in plan.tools if tool.commands),

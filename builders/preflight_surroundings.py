@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.externals import External
@@ -83,28 +82,39 @@ def judge_requirements(plan: Plan, facts: Facts, *, environment_follows: bool = 
     if environment_follows or not interpreter:
         why = follows if environment_follows else "because the interpreter could not be asked"
         return tuple(
-            Item(parsed(text).name, Status.NOT_LOOKED_AT, expected=text, action=why, optional=environment_follows)
+            Item(
+                requirement_name(text, plan),
+                Status.NOT_LOOKED_AT,
+                expected=text,
+                action=why,
+                optional=environment_follows,
+            )
             for text in plan.requirements
         )
     installed = Environment.of(interpreter)
-    static = [item for text in plan.requirements for item in _judge_requirement(text, installed, interpreter)]
+    static = [item for text in plan.requirements for item in _judge_requirement(text, plan, installed, interpreter)]
     missing = [item.name for item in static if item.refuses]
-    return (*static, *_judge_hook(facts, missing, installed))
+    return (*static, *_judge_hook(plan, facts, missing, installed))
 
 
-def _judge_requirement(text: str, installed: Environment, interpreter: Facts) -> list[Item]:
-    requirement = parsed(text)
+def requirement_name(text: str, plan: Plan) -> str:
+    """The project's name; with a word behind it where a tool of the list has that name as well."""
+    name = parsed(text).name
+    return f"{name} (requirement)" if any(tool.name == name.lower() for tool in plan.tools) else name
+
+
+def _judge_requirement(text: str, plan: Plan, installed: Environment, interpreter: Facts) -> list[Item]:
     lacking = unmet(text, installed)
     if not lacking:
-        version = installed.version(requirement.name)
-        return [Item(requirement.name, Status.FOUND, version=version, expected=text)]
-    return [_lacking(one, str(interpreter["executable"])) for one in lacking]
+        version = installed.version(parsed(text).name)
+        return [Item(requirement_name(text, plan), Status.FOUND, version=version, expected=text)]
+    return [_lacking(one, plan, str(interpreter["executable"])) for one in lacking]
 
 
-def _lacking(one: Unmet, python: str) -> Item:
+def _lacking(one: Unmet, plan: Plan, python: str) -> Item:
     because = f" (needed by {' -> '.join(one.chain[:-1])})" if len(one.chain) > 1 else ""
     return Item(
-        one.name,
+        requirement_name(one.requirement, plan),
         Status.UNMET,
         version=one.installed,
         expected=one.requirement + because,
@@ -112,7 +122,7 @@ def _lacking(one: Unmet, python: str) -> Item:
     )
 
 
-def _judge_hook(facts: Facts, missing: Sequence[str], installed: Environment) -> tuple[Item, ...]:
+def _judge_hook(plan: Plan, facts: Facts, missing: Sequence[str], installed: Environment) -> tuple[Item, ...]:
     name = "requirements of the build backend"
     if missing:
         listed = ", ".join(missing)
@@ -127,7 +137,9 @@ def _judge_hook(facts: Facts, missing: Sequence[str], installed: Environment) ->
         last = str(hook["failed"]).strip().splitlines()[-1]
         return (Item(name, Status.NOT_LOOKED_AT, action=f"because get_requires_for_build_wheel failed: {last}"),)
     return tuple(
-        item for text in hook["requirements"] for item in _judge_requirement(text, installed, facts["interpreter"])
+        item
+        for text in hook["requirements"]
+        for item in _judge_requirement(text, plan, installed, facts["interpreter"])
     )
 
 
@@ -172,7 +184,8 @@ def _judge_external(external: External, facts: Facts) -> Item:
     name = f"external source {external.name}"
     wanted = f"{external.repository} at {external.tag}".removesuffix(" at ")
     if external.copy:
-        return _judge_copy(external, name, wanted)
+        status = Status.UNMET if external.fault else Status.FOUND
+        return Item(name, status, external.copy, external.tag, wanted, external.fault)
     setting = f"give a local copy: external_sources: {{{external.name}: FOLDER}} in matrix.local.yaml" + (
         f" (passed as {external.variable})" if external.variable else ""
     )
@@ -188,21 +201,6 @@ def _judge_external(external: External, facts: Facts) -> Item:
         expected=wanted,
         action=f"{setting}; the repository does not answer: {remote['said'] or 'no reason given'}",
     )
-
-
-def _judge_copy(external: External, name: str, wanted: str) -> Item:
-    """A copy is a folder with something in it, its submodules too, and at the commit where it is a git checkout."""
-    folder = Path(external.copy)
-    if not external.variable:
-        action = "the tree reads no variable for it: name one in build.external_overrides"
-        return Item(name, Status.UNMET, external.copy, external.tag, wanted, action)
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return Item(name, Status.ABSENT, external.copy, external.tag, wanted, "the local copy is no folder, or empty")
-    empty = [sub for sub in external.submodules if not (folder / sub).is_dir() or not any((folder / sub).iterdir())]
-    if empty:
-        action = f"in the local copy: git submodule update --init {' '.join(empty)}"
-        return Item(name, Status.UNMET, external.copy, external.tag, f"{wanted} with {', '.join(empty)}", action)
-    return Item(name, Status.FOUND, external.copy, external.tag, wanted)
 
 
 def judge_resources(facts: Facts, *, memory: int, disk: int) -> tuple[Item, ...]:

@@ -28,6 +28,7 @@ LOOK_IN = (
     "/usr/local/bin",
     "/usr/local/cuda*/bin",
     "/opt/*/bin",
+    "/opt/rh/*/root/usr/bin",
     "$SITE_PACKAGES/nvidia/*/bin",
     "$CUDA_HOME/bin",
     "$CUDA_PATH/bin",

@@ -40,7 +40,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from qualify.matrix import load
 
     loaded = load(arguments.matrix)
-    look_in = [*arguments.look_in, *(str(loaded.folder(text)) for text in loaded.local.look_in)]
+    # The collector runs in a folder of its own; symbolic links stay, since a venv's python is one.
+    look_in = [
+        *(str(Path(text).absolute()) for text in arguments.look_in),
+        *(str(loaded.folder(text)) for text in loaded.local.look_in),
+    ]
+    if "/" in arguments.python:
+        arguments.python = str(Path(arguments.python).absolute())
     scratch = arguments.scratch or (
         loaded.folder(loaded.local.folders.scratch) if loaded.local.folders.scratch else Path(tempfile.gettempdir())
     )
