@@ -76,7 +76,8 @@ def jit_only_kernels(case: Case) -> Iterator[Observation]:
             names = kernels.jit  # every one of them is allowed, and still nothing is native
         if names:
             found = f"{len(names)} of {len(kernels.best)} kernels are PTX only, such as {examples(names)}"
-            yield Observation(kernels.member, found, _expected(case, demand), _BUILD + ", or list them under jit_ok")
+            listing = "" if case.policy.require else ", or list them under jit_ok"
+            yield Observation(kernels.member, found, _expected(case, demand), _BUILD + listing)
 
 
 @check("DEV003", "listed-kernel-not-native")

@@ -88,7 +88,7 @@ def tags_differ(case: Case) -> Iterator[Observation]:
 
 @check("NAM005", "folder-differs")
 def folder_differs(case: Case) -> Iterator[Observation]:
-    """The `.dist-info` folder is named after another project or version than the file.
+    """The `.dist-info` folder is named after another project or version than METADATA says.
 
     Why: pip refuses a wheel whose `.dist-info` folder does not begin with the project's name.
 
@@ -97,10 +97,21 @@ def folder_differs(case: Case) -> Iterator[Observation]:
     info = case.facts.dist_info
     if info is None:
         return
-    name, _, version = info.folder.removesuffix(".dist-info").partition("-")
-    if canonicalize_name(name) != case.facts.name or _version(version) != _version(case.facts.wheel_version):
+    stated = "METADATA" in info.files and _version(info.metadata_version) is not None
+    name, version = (
+        (info.metadata_name, info.metadata_version) if stated else (case.facts.name, case.facts.wheel_version)
+    )
+    folder_name, _, folder_version = info.folder.removesuffix(".dist-info").partition("-")
+    same_name = canonicalize_name(folder_name) == canonicalize_name(name)
+    # A folder that follows the file name where METADATA doesn't is METADATA's fault, and said there.
+    as_file = canonicalize_name(folder_name) == case.facts.name and _same(folder_version, case.facts.wheel_version)
+    if not as_file and not (same_name and _same(folder_version, version)):
         expected = f"{case.facts.name.replace('-', '_')}-{case.facts.wheel_version}.dist-info"
         yield Observation(info.folder, f"the folder {info.folder}", expected, _REBUILD)
+
+
+def _same(a: str, b: str) -> bool:
+    return _version(a) is not None and _version(a) == _version(b)
 
 
 _REBUILD = "build the wheel again, or relabel file name, folder, METADATA and RECORD together"

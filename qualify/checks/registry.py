@@ -114,11 +114,10 @@ def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:
     if not found and wanted:
         found = tuple(each for each in known if each.code.startswith(wanted.upper()))
     if not found:
-        names = [name for each in known for name in (each.code, each.slug)]
-        near = [name for name in names if wanted and wanted.lower() in name.lower()]
-        near += difflib.get_close_matches(wanted.upper(), names, 3) + difflib.get_close_matches(
-            wanted.lower(), names, 3
-        )
+        slugs = [each.slug for each in known]
+        near = [slug for slug in slugs if wanted and wanted.lower() in slug]
+        near += difflib.get_close_matches(wanted.lower(), slugs, 3)
+        near += _near_codes(wanted.upper(), [each.code for each in known])
         offered = ", ".join(dict.fromkeys(near[:6]))
         raise UsageError(
             f"no check is called {text!r}",
@@ -126,3 +125,11 @@ def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:
             action="see `qualify explain` for the list",
         )
     return found
+
+
+def _near_codes(wanted: str, codes: Iterable[str]) -> list[str]:
+    """Up to three codes of the same length that differ in the fewest places, in two at most."""
+    apart = {
+        code: sum(a != b for a, b in zip(code, wanted, strict=False)) for code in codes if len(code) == len(wanted)
+    }
+    return sorted((code for code, places in apart.items() if places <= 2), key=lambda code: apart[code])[:3]

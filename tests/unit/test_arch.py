@@ -114,7 +114,9 @@ def test_the_documented_rules(code: str, device: str, expected: Support) -> None
     assert on(code, device) is expected
 
 
-@pytest.mark.parametrize("text", ["sm_9", "sm_90b", "sm90", "SM_90", "compute_90", "sm_", "sm_090", "sm_9000", "sm_90 ", ""])
+@pytest.mark.parametrize(
+    "text", ["sm_9", "sm_90b", "sm90", "SM_90", "compute_90", "sm_", "sm_090", "sm_9000", "sm_90 ", ""]
+)
 def test_no_real_architecture(text: str) -> None:
     with pytest.raises(MalformedError):
         RealArchitecture.parse(text)
