@@ -68,8 +68,11 @@ def demo(options: Options, say: Say) -> None:
     line = _Line(work, target, options, say)
     say(f"The line on {options.example.name}, for {target}, in {_shown(work)}")
 
+    line.station("What the build would be made from")
+    line.builders("plan", target, "--matrix", str(work / "matrix.yaml"))
     line.station("Build the wheel at the pin, and judge it: qualified")
     wheel = line.build("good")
+    _forget_other_bytes(work, options.example, wheel)
     line.qualify("check", str(wheel), *line.aim, "--evidence")
     line.station("Measure what an install of it reports, and record that in the matrix")
     line.builders("measure", str(wheel), *line.aim, "--engine", options.engine)
@@ -81,8 +84,11 @@ def demo(options: Options, say: Say) -> None:
     line.qualify("publish", str(wheel), *line.aim, "--to", str(work / "index"))
     line.install(loaded, wheel)
     line.station("Three broken siblings, each rejected for its own reason")
+    line.sibling(EMPTY)
     line.reject(EMPTY, line.build("empty", "--set", "AXPY_TARGET_DEVICE=empty"))
+    line.sibling(ELSEWHERE)
     line.reject(ELSEWHERE, line.build("elsewhere", "--arch-list", _other_architecture(loaded, target)))
+    line.sibling(TAMPERED)
     line.reject(TAMPERED, tamper(wheel, make_clean(work / "wheels" / "tampered") / wheel.name, loaded))
     say(f"\nAll as it should be, in {time.monotonic() - began:.0f} s.")
 
@@ -107,16 +113,9 @@ class _Line:
         self._run([sys.executable, "-m", "builders", *arguments], ExitCode.OK)
 
     def build(self, name: str, *extra: str) -> Path:
-        """Build into ``wheels/<name>``; under ``resume`` a whole wheel of an earlier run is taken instead."""
+        """Build into ``wheels/<name>``; a wheel of the same plan that lies there is taken as it is."""
         out = self._work / "wheels" / name
-        if self._options.resume and (earlier := whole_wheel(out)) is not None:
-            self._say(f"taking {_shown(earlier)} of an earlier run")
-            return earlier
-        make_clean(out)
-        if name == "good":
-            # A wheel built anew is another file: what was recorded and published of the last one is no longer of it.
-            _remove(self._work / "index")
-            _copy(self._options.example / "matrix.yaml", self._work)
+        make_folder(out)
         matrix = str(self._work / "matrix.yaml")
         command = ["build", self._target, "--matrix", matrix, "--engine", self._options.engine, "--out", str(out)]
         self._run([sys.executable, "-m", "builders", *command, *extra], ExitCode.OK)
@@ -138,9 +137,11 @@ class _Line:
         self._run([*pip, "--index-url", index, f"{name}=={version}"], ExitCode.OK)
         self._run([str(python), "-I", "-c", program], ExitCode.OK)
 
+    def sibling(self, sibling: Sibling) -> None:
+        self._say(f"\n-- {sibling.what}")
+
     def reject(self, sibling: Sibling, wheel: Path) -> None:
         """Judge a broken wheel; it must be rejected, for its own reason and for no sibling's."""
-        self._say(f"-- {sibling.what}")
         self.qualify("check", str(wheel), *self.aim, "--evidence", expected=ExitCode.REJECTED)
         slugs = _error_slugs(wheel.with_name(f"{wheel.name}.{self._target}.evidence.json"))
         others = {other.reason for other in SIBLINGS if other is not sibling}
@@ -230,16 +231,15 @@ def _other_architecture(loaded: LoadedMatrix, target: str) -> str:
     raise ConfigurationError(f"every target has the GPU of {target}", where=str(loaded.path))
 
 
-def whole_wheel(folder: Path) -> Path | None:
-    """The one wheel in ``folder`` whose receipt, written after it, names its bytes; None where there is none."""
-    wheels = sorted(folder.glob("*.whl"))
-    if len(wheels) != 1:
-        return None
-    try:
-        receipt = json.loads(wheels[0].with_name(f"{wheels[0].name}.receipt.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return wheels[0] if _sha256(wheels[0]) in json.dumps(receipt) else None
+def _forget_other_bytes(work: Path, example: Path, wheel: Path) -> None:
+    """A wheel built anew is another file: what was recorded and published of the one before goes."""
+    recorded = load(work / "matrix.yaml").matrix.measured
+    listed = list((work / "index").rglob(wheel.name))
+    if any(measured.sha256 != _sha256(wheel) for measured in recorded.values()) or any(
+        _sha256(path) != _sha256(wheel) for path in listed
+    ):
+        _remove(work / "index")
+        _copy(example / "matrix.yaml", work)
 
 
 def tamper(wheel: Path, destination: Path, loaded: LoadedMatrix) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from pathlib import Path
 
@@ -18,6 +17,11 @@ AXPY = load(demo.EXAMPLE / "matrix.yaml")
 
 def options(work: Path, *, example: Path = demo.EXAMPLE, resume: bool = False) -> demo.Options:
     return demo.Options(example=example, work=work, engine="local", target="", resume=resume)
+
+
+def write_atomic_in(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, data)
 
 
 def make_wheel(folder: Path) -> Path:
@@ -65,16 +69,17 @@ def test_wheels_of_another_example_are_not_resumed(tmp_path: Path) -> None:
     assert not (work / "wheels").exists()
 
 
-def test_only_a_wheel_whose_receipt_names_its_bytes_is_taken(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path)
-    receipt = wheel.with_name(f"{wheel.name}.receipt.json")
-    assert demo.whole_wheel(tmp_path) is None
-    receipt.write_text('{"sha256": "' + "0" * 64 + '"}', encoding="utf-8")
-    assert demo.whole_wheel(tmp_path) is None
-    receipt.write_text('{"sha256": "' + hashlib.sha256(wheel.read_bytes()).hexdigest() + '"}', encoding="utf-8")
-    assert demo.whole_wheel(tmp_path) == wheel
-    receipt.write_text("{", encoding="utf-8")
-    assert demo.whole_wheel(tmp_path) is None
+def test_what_was_published_of_other_bytes_goes(tmp_path: Path) -> None:
+    work = demo._prepare(options(tmp_path / "work"))
+    wheel = make_wheel(work / "wheels" / "good")
+    listed = work / "index" / "files" / wheel.name
+    write_atomic_in(listed, wheel.read_bytes())
+    demo._forget_other_bytes(work, demo.EXAMPLE, wheel)
+    assert listed.exists()
+    write_atomic_in(listed, b"other bytes")
+    demo._forget_other_bytes(work, demo.EXAMPLE, wheel)
+    assert not (work / "index").exists()
+    assert load(work / "matrix.yaml").asserted_sha256 == AXPY.asserted_sha256
 
 
 def test_tampering_changes_one_file_and_not_its_record(tmp_path: Path) -> None:
