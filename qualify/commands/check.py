@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualify.errors import AssayError, ConfigurationError, ExitCode, MalformedError, UsageError
+from qualify.errors import AssayError, ConfigurationError, ExitCode, MalformedError, UnavailableError, UsageError
 from qualify.shell import explain_error
 
 if TYPE_CHECKING:
     from qualify.facts import WheelFacts
     from qualify.judging import Context
     from qualify.matrix import LoadedMatrix
-    from qualify.report import Finding, Report, Verdict
+    from qualify.report import Report
 
 HELP = "judge wheels for targets: qualified, rejected, inconclusive or unverified"
 
@@ -72,26 +72,35 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     loaded = _matrix(arguments)
     session = _Session(loaded, evidence=arguments.evidence)
     reports: list[Report] = []
+    shown: list[Report] = []
     failures: list[AssayError] = []
     for job in _jobs(arguments, loaded):
+        # One wheel that can't be had or read doesn't keep the others from being judged.
         try:
-            reports.append(session.report(job))
-        except UsageError:
-            raise
+            report = session.report(job)
+        except MalformedError as error:
+            report = _stand_in(job, error)
         except AssayError as error:
-            # One wheel that can't be had doesn't keep the others from being judged.
             failures.append(error)
-            if arguments.json:
-                reports.append(_not_looked_at(job, error))
-    if arguments.json or reports:
+            if not isinstance(error, UsageError):
+                reports.append(_stand_in(job, error))
+            continue
+        reports.append(report)
+        shown.append(report)
+    if failures and not reports:
+        raise failures[0]
+    if arguments.json:
+        _write(renderers.renderer("json").render(reports, width=0, color=False))
+    elif shown:
         tty = sys.stdout.isatty()
         width = shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns if tty else _TEXT_WIDTH
         color = tty and not os.environ.get("NO_COLOR")
-        name = "json" if arguments.json else "text"
-        _write(renderers.renderer(name).render(reports, width=width, color=color))
+        _write(renderers.renderer("text").render(shown, width=width, color=color))
     for line in dict.fromkeys(map(explain_error, failures)):
         print(line, file=sys.stderr)
-    return ExitCode.worst([*(report.exit_code for report in reports), *(error.exit_code for error in failures)])
+    worst = ExitCode.worst([report.exit_code for report in reports])
+    misused = any(isinstance(error, UsageError) for error in failures)
+    return ExitCode.USAGE if misused and worst is ExitCode.OK else worst
 
 
 def _matrix(arguments: argparse.Namespace) -> LoadedMatrix | None:
@@ -180,20 +189,19 @@ class _Session:
     def __init__(self, loaded: LoadedMatrix | None, *, evidence: bool) -> None:
         self._loaded = loaded
         self._evidence = evidence
-        self._read: dict[Path, WheelFacts | MalformedError] = {}
+        self._read: dict[Path, WheelFacts | AssayError] = {}
 
     def report(self, job: _Job) -> Report:
         """Judge one job, and write its evidence where that is asked for.
 
         :raises UsageError: not a wheel's name, or no such release.
+        :raises MalformedError: nothing at all could be read in the file.
         :raises UnavailableError: the wheel could not be fetched, or the evidence not written.
         """
         from qualify.judging import judge
 
         path = self._fetch(job) if job.is_requirement else Path(job.subject)
         facts = self._facts(path)
-        if isinstance(facts, MalformedError):
-            return _malformed(job, path, facts)
         report = judge(facts, job.context)
         if self._evidence and self._loaded is not None:
             from qualify import evidence
@@ -213,7 +221,7 @@ class _Session:
         fetcher = Fetcher(local=self._loaded.local)
         return fetcher.fetch_wheel(job.subject, target.machine, target.python[0], glibc=target.ceilings.glibc)
 
-    def _facts(self, path: Path) -> WheelFacts | MalformedError:
+    def _facts(self, path: Path) -> WheelFacts:
         from qualify.opening import read_wheel
         from qualify.transfer import show_on_stderr
 
@@ -221,47 +229,41 @@ class _Session:
         if key not in self._read:
             try:
                 self._read[key] = read_wheel(path, progress=show_on_stderr if sys.stderr.isatty() else None)
-            except MalformedError as error:
+            except AssayError as error:
                 self._read[key] = error
-        return self._read[key]
+        known = self._read[key]
+        if isinstance(known, AssayError):
+            raise known
+        return known
 
 
-def _malformed(job: _Job, path: Path, error: MalformedError) -> Report:
-    """The report of a file in which nothing at all could be read: rejected."""
+def _stand_in(job: _Job, error: AssayError) -> Report:
+    """The report of a wheel that could not be had or read: rejected where it is malformed, else unverified."""
     from qualify.files import sha256_of
-    from qualify.report import Finding, Severity, Verdict
+    from qualify.report import ENVIRONMENT_CODE, REPORT_VERSION, Finding, Report, Severity, Verdict
 
-    found = f"{error.where}: {error.what}" if error.where and error.where != str(path) else error.what
-    action = error.action or "build or fetch the wheel again"
-    finding = Finding("ARC001", "malformed", Severity.ERROR, "", found, error.expected or "a wheel", action)
-    return _empty(job, path.name, sha256_of(path).sha256, Verdict.REJECTED, finding)
-
-
-def _not_looked_at(job: _Job, error: AssayError) -> Report:
-    """What JSON says of a wheel that could not be had: unverified, with the reason."""
-    from qualify.report import ENVIRONMENT_CODE, Finding, Severity, Verdict
-
-    expected, action = error.expected or "a wheel to look at", error.action or "run again"
-    found = f"{error.where}: {error.what}" if error.where else error.what
-    finding = Finding(ENVIRONMENT_CODE, "reader-missing", Severity.UNVERIFIED, "", found, expected, action)
-    return _empty(job, job.subject, "", Verdict.UNVERIFIED, finding)
-
-
-def _empty(job: _Job, wheel: str, sha256: str, verdict: Verdict, finding: Finding) -> Report:
-    from qualify.report import REPORT_VERSION, Report
-
+    if isinstance(error, MalformedError):
+        code, slug, severity, verdict = "ARC001", "malformed", Severity.ERROR, Verdict.REJECTED
+    elif isinstance(error, UnavailableError):
+        code, slug, severity, verdict = ENVIRONMENT_CODE, "reader-missing", Severity.UNVERIFIED, Verdict.UNVERIFIED
+    else:
+        code, slug, severity, verdict = "ARC002", "unreadable", Severity.UNVERIFIED, Verdict.UNVERIFIED
+    path = Path(job.subject)
+    name = job.subject if job.is_requirement else path.name
+    found = f"{error.where}: {error.what}" if error.where and Path(error.where).name != name else error.what
+    expected, action = error.expected or "a wheel that can be read", error.action or "fetch it again"
+    project, _, rest = name.partition("-") if name.endswith(".whl") else ("", "", "")
     context = job.context
-    name, _, rest = wheel.partition("-")
     return Report(
         version=REPORT_VERSION,
-        wheel=wheel,
-        sha256=sha256,
-        project=name.lower().replace("_", "-") if rest else "",
+        wheel=name,
+        sha256=sha256_of(path).sha256 if path.is_file() else "",
+        project=project.lower().replace("_", "-"),
         wheel_version=rest.partition("-")[0],
         target=context.bare.id if context.bare is not None else context.target,
         profile=context.profile.value,
         verdict=verdict,
-        findings=(finding,),
+        findings=(Finding(code, slug, severity, "", found, expected, action),),
         coverage=(),
         not_judged=("everything: the file could not be read",),
     )

@@ -46,7 +46,7 @@ def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
     if len(reports) > 1:
         console.print()
         console.print(_summary(reports))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip() + "\n"
 
 
 def _report(report: Report) -> RenderableType:

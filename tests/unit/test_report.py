@@ -1,0 +1,164 @@
+"""Reports: the verdict that follows, the exit code, JSON there and back, and every renderer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qualify.errors import ExitCode, MalformedError, UsageError
+from qualify.renderers import RENDERERS, renderer
+from qualify.report import (
+    ENVIRONMENT_CODE,
+    REPORT_VERSION,
+    Finding,
+    MemberCoverage,
+    Report,
+    Severity,
+    Verdict,
+    document,
+    from_json,
+    to_json,
+    verdict_of,
+)
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json").read_text())
+
+text = st.text(max_size=20)
+counts = st.integers(0, 10_000)
+findings = st.builds(
+    Finding,
+    code=st.sampled_from(("DEV001", "ARC003")),
+    slug=st.just("no-code-for-target"),
+    severity=st.sampled_from(Severity),
+    member=text,
+    found=text,
+    expected=text,
+    action=text,
+)
+coverage = st.builds(
+    MemberCoverage,
+    member=text,
+    expectation=st.sampled_from(("native", "jit", "host", "any", "")),
+    **{field.name: counts for field in dataclasses.fields(MemberCoverage) if field.type == "int"},
+)
+reports = st.builds(
+    Report,
+    version=st.just(REPORT_VERSION),
+    wheel=text,
+    sha256=st.sampled_from(("", "0" * 64)),
+    project=text,
+    wheel_version=text,
+    target=text,
+    profile=st.sampled_from(("upstream", "release")),
+    verdict=st.sampled_from(Verdict),
+    findings=st.lists(findings, max_size=4).map(tuple),
+    coverage=st.lists(coverage, max_size=4).map(tuple),
+    not_judged=st.lists(text, max_size=2).map(tuple),
+)
+
+
+@given(reports)
+def test_json_reads_back_equal_and_keeps_to_its_schema(report: Report) -> None:
+    value = json.loads(json.dumps(to_json(report)))
+    assert from_json(value) == report
+    jsonschema.validate(json.loads(json.dumps(document((report,)))), SCHEMA)
+
+
+@given(st.lists(reports, max_size=3), st.sampled_from(sorted(RENDERERS)))
+def test_every_renderer_takes_every_report(several: list[Report], name: str) -> None:
+    out = renderer(name).render(several, width=100, color=False)
+    assert out.endswith("\n")
+    assert "\x1b" not in out
+    for report in several:
+        assert report.verdict.value in out
+
+
+@given(reports)
+def test_colors_change_no_word(report: Report) -> None:
+    plain = renderer("text").render([report], width=100, color=False)
+    colored = renderer("text").render([report], width=100, color=True)
+    assert "\x1b[" in colored
+    assert _without_colors(colored).split() == plain.split()
+
+
+def _without_colors(out: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", out)
+
+
+def test_an_unknown_renderer_is_refused() -> None:
+    with pytest.raises(UsageError):
+        renderer("html")
+
+
+def finding(severity: Severity, code: str = "DEV001") -> Finding:
+    return Finding(code, "slug", severity, "", "found", "expected", "action")
+
+
+@pytest.mark.parametrize(
+    ("severities", "expected"),
+    [
+        ((), Verdict.QUALIFIED),
+        ((Severity.NOTE,), Verdict.QUALIFIED),
+        ((Severity.NOTE, Severity.INCONCLUSIVE), Verdict.INCONCLUSIVE),
+        ((Severity.INCONCLUSIVE, Severity.UNVERIFIED), Verdict.UNVERIFIED),
+        ((Severity.UNVERIFIED, Severity.ERROR, Severity.NOTE), Verdict.REJECTED),
+    ],
+)
+def test_the_worst_finding_decides(severities: tuple[Severity, ...], expected: Verdict) -> None:
+    assert verdict_of(tuple(map(finding, severities))) is expected
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ((), ExitCode.OK),
+        ((finding(Severity.ERROR),), ExitCode.REJECTED),
+        ((finding(Severity.INCONCLUSIVE),), ExitCode.UNVERIFIED),
+        ((finding(Severity.UNVERIFIED),), ExitCode.UNVERIFIED),
+        ((finding(Severity.UNVERIFIED, ENVIRONMENT_CODE),), ExitCode.UNAVAILABLE),
+        ((finding(Severity.UNVERIFIED, ENVIRONMENT_CODE), finding(Severity.UNVERIFIED)), ExitCode.UNVERIFIED),
+        ((finding(Severity.UNVERIFIED, ENVIRONMENT_CODE), finding(Severity.ERROR)), ExitCode.REJECTED),
+    ],
+)
+def test_each_kind_of_outcome_has_an_exit_code(made: tuple[Finding, ...], expected: ExitCode) -> None:
+    report = Report(1, "w", "", "p", "1", "t", "release", verdict_of(made), made, (), ())
+    assert report.exit_code is expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "fine"},
+        {"wheel": 1},
+        {"findings": [{}]},
+        {"findings": None},
+        {"coverage": [{"member": "x"}]},
+        {"not_judged": [1]},
+    ],
+)
+def test_what_is_no_report_is_refused(change: dict[str, object]) -> None:
+    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
+    with pytest.raises(MalformedError):
+        from_json({**value, **change})
+
+
+def test_a_count_is_a_whole_number() -> None:
+    row = MemberCoverage("m", *([0] * 10))
+    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (row,), ()))
+    value["coverage"][0]["native"] = True
+    with pytest.raises(MalformedError):
+        from_json(value)
+
+
+def test_another_version_of_the_report_is_refused() -> None:
+    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
+    with pytest.raises(MalformedError):
+        from_json(value, REPORT_VERSION + 1)
