@@ -194,6 +194,8 @@ def _read_one(mapped: mmap.mmap, index: int, stored: ArchiveMember, context: Con
 def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> bytes:
     if stored.size > context.limits.member_size:
         raise UnverifiedError(f"is larger than the {context.limits.member_size} bytes that are looked at")
+    if not context.members.take(stored.size):
+        raise UnverifiedError(f"the wheel inflates to more than the {context.limits.total_size} bytes looked at")
     start, end = stored.data_offset, stored.data_offset + stored.stored_size
     if stored.method == STORED:
         return mapped[start:end]

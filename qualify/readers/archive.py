@@ -115,13 +115,7 @@ def _read(view: memoryview, limits: Limits) -> Archive:
 def _find_end(view: memoryview, whole: Problems) -> _End:
     tail_start = max(0, len(view) - _END.size - _U16)
     tail = bytes(view[tail_start:])
-    at = tail.rfind(b"PK\5\6")
-    while at >= 0:
-        if at + _END.size <= len(tail):
-            comment = struct.unpack_from("<H", tail, at + 20)[0]
-            if at + _END.size + comment <= len(tail):
-                break
-        at = tail.rfind(b"PK\5\6", 0, at)
+    at = _end_signature(tail)
     if at < 0:
         raise MalformedError(
             "no end of central directory",
@@ -133,6 +127,8 @@ def _find_end(view: memoryview, whole: Problems) -> _End:
     trailing = len(view) - start - _END.size - comment
     if trailing:
         whole.malformed("end of central directory", f"{trailing} foreign bytes stand after the end of the archive")
+    if tail.find(b"PK\5\6", at + 4) >= 0:
+        whole.malformed("end of central directory", "there are two of them, and readers differ in which one they take")
     if disk or directory_disk or count_here != count:
         whole.malformed("end of central directory", "the archive says that it is split over several files")
     locator = start - _LOCATOR64.size
@@ -141,6 +137,20 @@ def _find_end(view: memoryview, whole: Problems) -> _End:
     if count == _U16 or _U32 in (size, offset):
         raise MalformedError("the ZIP64 end record is not there", expected="a whole zip archive")
     return _End(start, count, size, offset)
+
+
+def _end_signature(tail: bytes) -> int:
+    """Where the end record begins in the last bytes: the last one whose comment ends the file, else the last one."""
+    last = -1
+    at = tail.rfind(b"PK\5\6")
+    while at >= 0:
+        if at + _END.size <= len(tail):
+            stop = at + _END.size + int(struct.unpack_from("<H", tail, at + 20)[0])
+            if stop == len(tail):
+                return at
+            last = at if last < 0 and stop < len(tail) else last
+        at = tail.rfind(b"PK\5\6", 0, at)
+    return last
 
 
 def _end64(view: memoryview, locator: int, short: tuple[int, int, int], whole: Problems) -> _End:
@@ -252,7 +262,7 @@ def _path(row: _Row, problems: Problems) -> str:
         path = row.name.decode("utf-8" if row.flags & _UTF8 else "cp437")
     except UnicodeDecodeError:
         problems.malformed("central directory", "its name is no UTF-8, though it says so")
-        path = text(row.name)
+        return text(row.name)
     problems.member = path
     for tag, block in _extra_fields(row.extra):
         if tag == _UNICODE_PATH and block[5:] != row.name:
@@ -291,7 +301,9 @@ def _local_header(view: memoryview, row: _Row, at: int, limit: int, problems: Pr
         # Sizes may be zero here: they stand behind the bytes, with or without a signature, in 32 or 64 bits.
         same = same or not any((crc, stored, size))
         length = _descriptor(view, stop, limit, row)
-        same = same and length > 0
+        if length == 0:
+            problems.malformed(where, "sizes or CRC behind its bytes differ from the central directory's")
+            return -1, -1
         stop += length
     if name != row.name or method != row.method or (flags ^ row.flags) & (_ENCRYPTED | _DESCRIPTOR | _UTF8):
         problems.malformed(where, "name, flags or method differ from the central directory's")

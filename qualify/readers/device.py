@@ -19,12 +19,13 @@ class Context:
 
     decompressors: Decompressors
     limits: Limits
-    budget: Budget
+    members: Budget  # inflated bytes of members
+    device: Budget  # inflated bytes of device code
 
     @classmethod
     def make(cls, decompressors: Decompressors, limits: Limits | None = None) -> Context:
         limits = limits or Limits()
-        return cls(decompressors, limits, Budget(limits.device_size))
+        return cls(decompressors, limits, Budget(limits.total_size), Budget(limits.device_size))
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ class DeviceCode:
             raise UnverifiedError("is compressed in a way that is not known here")
         if header.size > limits.entry_size:
             raise UnverifiedError(f"says {header.size} bytes, more than the {limits.entry_size} that are looked at")
-        if not self.context.budget.take(header.size):
+        if not self.context.device.take(header.size):
             raise UnverifiedError(f"the wheel's device code is larger than the {limits.device_size} bytes looked at")
         if header.compression is Compression.NONE:
             return data[header.start : header.start + header.stored_size]

@@ -8,7 +8,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from qualify.errors import AssayError, MalformedError, UnverifiedError
+from qualify.errors import AssayError, UnverifiedError
 from qualify.facts import Elf, Member, MemberKind
 from qualify.readers import ar
 from qualify.readers.binary import Problems
@@ -47,8 +47,12 @@ def read_member(path: str, data: bytes, stored_size: int, context: Context, prob
 
 
 def _kind_by_magic(data: bytes) -> MemberKind:
-    """The kind of a file whose header cannot be read: an ELF file stays one, so that nothing takes it for data."""
-    return MemberKind.LIBRARY if data.startswith(MAGIC) else MemberKind.DATA
+    """The kind of a file whose content cannot be read: it stays what it is, so that nothing takes it for data."""
+    if data.startswith(MAGIC):
+        return MemberKind.CUBIN if is_cubin(data) else MemberKind.LIBRARY
+    if data.startswith((ar.MAGIC, ar.THIN_MAGIC)):
+        return MemberKind.ARCHIVE
+    return MemberKind.FATBIN if data.startswith(FATBIN_MAGIC) else MemberKind.DATA
 
 
 def _read(path: str, data: bytes, code: DeviceCode, problems: Problems) -> tuple[MemberKind, Elf | None]:
@@ -64,7 +68,10 @@ def _read(path: str, data: bytes, code: DeviceCode, problems: Problems) -> tuple
         code.add_bare_cubin(data)
         return MemberKind.CUBIN, read_host_elf(data, problems).facts
     elf = read_host_elf(data, problems)
-    _read_device_code(data, elf, code, problems, "")
+    try:
+        _read_device_code(data, elf, code, problems, "")
+    except AssayError as error:
+        code.report("device code", error)
     return _elf_kind(path, elf), elf.facts
 
 
@@ -94,7 +101,7 @@ def _read_archive(data: bytes, code: DeviceCode, problems: Problems) -> None:
             try:
                 elf = read_host_elf(content, problems)
                 _read_device_code(content, elf, code, problems, f"{member.name}:")
-            except MalformedError as error:
+            except AssayError as error:
                 code.report(member.name, error)
 
 
