@@ -83,7 +83,7 @@ def check(parsed: Document) -> tuple[Matrix | None, list[Problem]]:
 
 
 def load_local(path: Path) -> LocalSettings:
-    """The local settings at ``path``; the empty ones where there is no such file.
+    """The local settings at ``path``, with every folder in them absolute; the empty ones where there is no such file.
 
     :raises ConfigurationError: it is wrong; every problem stands in it with its line.
     """
@@ -92,7 +92,7 @@ def load_local(path: Path) -> LocalSettings:
     settings, problems = validate(LocalSettings, documents.parse(_read(path) or "{}"))
     if settings is None:
         raise _error(problems, _shown(path))
-    return settings
+    return settings.resolved(lambda text: str((path.parent / Path(text).expanduser()).resolve()))
 
 
 def asserted_sha256(matrix: Matrix) -> str:

@@ -6,6 +6,7 @@ through which mirror it came, says nothing about what was asked for or what was 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +15,7 @@ from qualify.matrix.model import NonEmpty, Strict, TargetId
 
 
 class Folders(Strict):
-    """Folders of this machine; a relative one is taken from the folder of the matrix."""
+    """Folders of this machine; a relative one is seen from the folder of this file."""
 
     cache: str = ""  # instead of the user's cache folder
     wheels: str = ""  # where builds leave their wheels
@@ -51,3 +52,22 @@ class LocalSettings(Strict):
     external_sources: dict[str, NonEmpty] = Field(default_factory=dict)  # FetchContent name -> a local copy
     look_in: tuple[NonEmpty, ...] = ()  # further folders in which the preflight looks for tools
     bases: dict[TargetId, LocalBase] = Field(default_factory=dict)
+
+    def resolved(self, absolute: Callable[[str], str]) -> LocalSettings:
+        """The same with ``absolute`` applied to every path of this machine."""
+
+        def place(text: str) -> str:
+            return absolute(text) if text and "://" not in text else text
+
+        folders = Folders(**{name: place(text) for name, text in self.folders.model_dump().items()})
+        links = tuple(place(text) for text in self.mirrors.find_links)
+        return self.model_copy(
+            update={
+                "folders": folders,
+                "mirrors": self.mirrors.model_copy(update={"find_links": links}),
+                "nas_roots": {name: place(text) for name, text in self.nas_roots.items()},
+                "ca_bundle": place(self.ca_bundle),
+                "external_sources": {name: place(text) for name, text in self.external_sources.items()},
+                "look_in": tuple(place(text) for text in self.look_in),
+            }
+        )

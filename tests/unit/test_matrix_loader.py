@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from qualify.errors import ConfigurationError
 from qualify.matrix import load
-from qualify.matrix.loader import find
+from qualify.matrix.loader import find, load_local
 from qualify.matrix.model import Code, Profile
 from tests.unit.test_matrix_refusals import GOOD
 
@@ -111,7 +112,18 @@ def test_local_settings_are_read_and_enter_no_hash(folder: Path) -> None:
     loaded = load()
     assert (loaded.local.folders.cache, loaded.local.nas_roots) == ("/var/cache/wheels", {"lab": "/mnt/lab"})
     assert loaded.asserted_sha256 == before
+    assert loaded.local.external_sources == {"cutlass": str(folder.parent / "cutlass")}
     assert loaded.folder(loaded.local.external_sources["cutlass"]) == folder.parent / "cutlass"
+
+
+def test_the_example_of_local_settings_loads_and_says_every_key() -> None:
+    example = ROOT / "docs" / "matrix.local.example.yaml"
+    settings = load_local(example)
+    assert set(YAML(typ="safe", pure=True).load(example.read_text(encoding="utf-8"))) == set(
+        type(settings).model_fields
+    )
+    assert settings.folders.wheels == str(ROOT / "docs" / "wheels")
+    assert settings.mirrors.find_links == (str(Path("~/wheels").expanduser()), "https://wheels.example/links/")
 
 
 def test_an_empty_local_file_is_as_none(folder: Path) -> None:
