@@ -14,28 +14,32 @@ HARMLESS = (
     re.compile(r"^\s*warning:", re.IGNORECASE),
 )
 
-# Kind and what it looks like.  Where several stand in a log, the first line that any of them matches is the cause:
-# what comes after is the tools reporting each other's failure.
-CAUSES: tuple[tuple[str, Pattern[str]], ...] = (
-    ("killed", re.compile(r"Killed signal terminated program|\bout of memory\b|^Killed$|signal 9", re.IGNORECASE)),
-    ("missing header", re.compile(r"fatal error: \S+: No such file or directory|cannot open source file")),
+# Kind and what it looks like, in two ranks.  The first line of the first rank is the cause; where there is none, the
+# first of the second rank, which is how build systems and Python report that something below them failed.
+FIRST: tuple[tuple[str, Pattern[str]], ...] = (
+    ("killed", re.compile(r"Killed signal terminated program|\bout of memory\b|^\s*Killed$|signal 9", re.IGNORECASE)),
+    ("missing header", re.compile(r"fatal error: \S+: No\b|cannot open source file")),
     ("unknown architecture", re.compile(r"Unsupported gpu architecture|is not defined for option 'gpu-architecture'")),
     ("compiler crash", re.compile(r"internal compiler error|Segmentation fault|signal 11")),
     ("disk full", re.compile(r"No space left on device")),
     ("network", re.compile(r"Could not resolve host|Temporary failure in name resolution|unable to access '")),
     ("requirement", re.compile(r"^\s*ModuleNotFoundError: |Could not find a version that satisfies")),
-    ("cmake", re.compile(r"^CMake Error")),
     ("link", re.compile(r"cannot find -l|undefined reference to|ld returned")),
-    ("compile", re.compile(r"(^|\s)\S+:\d+(:\d+)?: error:|\): error:|error: command '.*' failed")),
-    ("python", re.compile(r"^\s*(\w+\.)*\w*(Error|Exception)(:|$)")),
-    ("build", re.compile(r"^ninja: (error|build stopped)|^\s*error: |^environment: ")),
+    ("compile", re.compile(r"(^|\s)\S+:\d+(:\d+)?: error:|\S+\(\d+\): error:|error: command '.*' failed")),
 )
-_CONTEXT = 2  # lines after a CMake error, which says what is wrong below where it is
+SECOND: tuple[tuple[str, Pattern[str]], ...] = (
+    ("cmake", re.compile(r"^\s*CMake Error")),
+    ("build", re.compile(r"^\s*ninja: (error|build stopped)|^environment: ")),
+    ("python", re.compile(r"^\s*([A-Za-z_]\w*\.)*\w*(Error|Exception)(:|$)")),
+    ("build", re.compile(r"^\s*error: ", re.IGNORECASE)),
+)
+_CONTEXT = 2  # lines with words after a CMake error, which says below what is wrong
+_LOOK_AFTER = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind`` is one of :data:`CAUSES`; ``line`` counts from 1; ``lines`` are the words of the log."""
+    """``kind`` is one of :data:`FIRST` or :data:`SECOND`; ``line`` counts from 1; ``lines`` are the words of the log."""
 
     kind: str
     line: int
@@ -47,15 +51,21 @@ class Cause:
 
 def first_cause(log: Iterable[str]) -> Cause | None:
     """The first line that says why a build failed; None where no line is known to."""
-    lines = list(log)
-    for number, text in enumerate(lines, 1):
-        if any(pattern.search(text) for pattern in HARMLESS):
-            continue
-        for kind, pattern in CAUSES:
-            if pattern.search(text):
-                more = _CONTEXT if kind == "cmake" else 0
-                return Cause(kind, number, tuple(_plain(line) for line in lines[number - 1 : number + more]))
-    return None
+    lines = [_plain(line) for line in log]
+    told = [(number, text) for number, text in enumerate(lines, 1) if not any(harm.search(text) for harm in HARMLESS)]
+    found = _first(told, FIRST)
+    for row in SECOND:
+        found = found or _first(told, (row,))
+    if found is None:
+        return None
+    number, kind = found
+    after = [text for text in lines[number : number + _LOOK_AFTER] if text.strip()]
+    more = after[:_CONTEXT] if kind == "cmake" else []
+    return Cause(kind, number, (lines[number - 1], *more))
+
+
+def _first(told: list[tuple[int, str]], rows: tuple[tuple[str, Pattern[str]], ...]) -> tuple[int, str] | None:
+    return next(((number, kind) for number, text in told for kind, pattern in rows if pattern.search(text)), None)
 
 
 def _plain(line: str) -> str:

@@ -152,8 +152,10 @@ def lay_out(request: dict[str, Any], folder: str, purelib: str) -> str:
     for name in ("bin", "nvvm"):
         # Copied, not linked: nvcc finds its include and lib folders beside where it really lies.
         shutil.copytree(os.path.join(tree, name), os.path.join(home, name), symlinks=True)
-    for name in ("include", "lib"):
-        os.symlink(os.path.join(other, name), os.path.join(home, name))
+    # nvcc's own headers come with the programs; the target's lie over them.
+    shutil.copytree(os.path.join(tree, "include"), os.path.join(home, "include"))
+    shutil.copytree(os.path.join(other, "include"), os.path.join(home, "include"), dirs_exist_ok=True)
+    os.symlink(os.path.join(other, "lib"), os.path.join(home, "lib"))
     os.symlink("lib", os.path.join(home, "lib64"))
     link_libraries(other)
     return home

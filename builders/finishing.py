@@ -71,7 +71,7 @@ def finish(wheel: Path, plan: Plan, loaded: LoadedMatrix, provided: tuple[str, .
         facts,
         {
             "wheel": {"filename": wheel.name, "sha256": facts.sha256, "size": facts.size, "made_as": made_as},
-            "version": {
+            "versions": {
                 "source": plan.source.version,
                 "wheel": facts.wheel_version,
                 "modules": {module.path: module.version for module in facts.version_modules},
