@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.OK
 
 
-def _proven(wheel: Path, arguments: argparse.Namespace) -> list[Evidence]:
+def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
     """Prove all evidence of one wheel that is asked for.
 
     :raises RefusedError: there is none, it proves nothing, or its profile is not enough.
@@ -74,25 +74,26 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> list[Evidence]:
             expected=evidence.path_for(wheel, "<target>").name,
             action="judge it: qualify check WHEEL --target ID --evidence",
         )
-    proven = []
+    documents = []
     for target in targets:
-        document = evidence.load(evidence.path_for(wheel, target))
+        path = evidence.path_for(wheel, target)
+        document = evidence.load(path)
         if document.target != target:
             raise RefusedError(
                 f"evidence for {document.target} under the name of {target}",
-                where=evidence.path_for(wheel, target).name,
+                where=path.name,
                 action="put it back under its own name",
             )
         if document.profile != "release" and arguments.accept_profile != document.profile:
             raise RefusedError(
                 f"judged with the profile {document.profile}",
-                where=evidence.path_for(wheel, target).name,
+                where=path.name,
                 expected="profile release",
                 action="judge it with --profile release, or say --accept-profile upstream",
             )
-        print(f"proving {wheel.name} for {target} again", file=sys.stderr)
-        proven.append(evidence.prove(document, wheel, loaded))
-    return proven
+        documents.append(document)
+    print(f"proving {wheel.name} for {', '.join(targets)} again", file=sys.stderr)
+    return evidence.prove_each(documents, wheel, loaded)
 
 
 def _progress(name: str, done: int, total: int) -> None:

@@ -90,6 +90,7 @@ class _Store:
     def __init__(self, root: Path) -> None:
         self.root = Path(os.path.realpath(root))
         self.staging = self.root / ".incoming"
+        self._looked_at: set[Path] = set()
 
     def prepare(self) -> None:
         make_folder(self._inside(self.staging))
@@ -122,10 +123,11 @@ class _Store:
         make_folder(self._inside(folder))
         wheel = self._inside(folder / facts.filename)
         wanted = Digest(evidence.sha256, facts.size)
-        # A copy that is there already is believed only after it was read.
-        if not wheel.exists() or sha256_of(wheel) != wanted:
+        # A copy that is there already is believed only after it was read; one look for all targets of a wheel.
+        if wheel not in self._looked_at and (not wheel.exists() or sha256_of(wheel) != wanted):
             report = partial(progress, facts.filename) if progress else None
             copy_atomic(evidence.wheel, wheel, sha256=evidence.sha256, staging=self.staging, progress=report)
+        self._looked_at.add(wheel)
         assert facts.dist_info is not None, "a qualified wheel has METADATA"
         metadata = _metadata(wheel, f"{facts.dist_info.folder}/METADATA")
         metadata_path = folder / f"{facts.filename}.metadata"

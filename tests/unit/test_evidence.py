@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qualify import evidence, matrix
+from qualify import evidence, evidencejson, matrix
 from qualify.errors import ExitCode, RefusedError, UsageError
 from qualify.matrix.model import Profile
 from qualify.opening import read_wheel
@@ -132,7 +132,7 @@ def test_what_was_typed_by_hand_is_refused(made: Qualified, text: str, reason: s
 
 
 def test_a_document_without_bound_is_refused(made: Qualified, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "_LARGEST_DOCUMENT", 10)
+    monkeypatch.setattr(evidencejson, "_LARGEST_DOCUMENT", 10)
     with pytest.raises(RefusedError, match="larger than 10 bytes"):
         evidence.load(made.path)
 
