@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -114,7 +114,7 @@ def ensure_base(
     return found, "bootstrap"
 
 
-def renew_lock(store: ImageStore, wanted: list[tuple[str, str]], path: Path | None = None) -> dict[str, str]:
+def renew_lock(store: ImageStore, wanted: Sequence[tuple[str, str]], path: Path | None = None) -> dict[str, str]:
     """Ask the registries for the digests of ``(image, machine)`` and write those into the lock.
 
     All are asked before anything is written.
