@@ -16,7 +16,7 @@ from builders.externals_cmake import Branch, CMakeError, Command, read_commands
 from builders.externals_conditions import shown, walked
 
 MAX_FILES = 2000
-MAX_COMMANDS = 300_000  # over all files, each as often as it is included
+MAX_COMMANDS = 100_000  # over all files, each as often as it is included
 MAX_BYTES = 4 << 20  # of one file
 
 _DECLARING = frozenset({"fetchcontent_declare", "fetchcontent_populate", "externalproject_add"})
@@ -114,6 +114,7 @@ class _Reading:
         self.unread: list[str] = []
         self._parsed: dict[Path, tuple[Command, ...]] = {}
         self._met: set[Path] = set()
+        self._located: dict[tuple[Path, str], Path | None] = {}
         self._blocks = 0
         self._count = 0
 
@@ -177,11 +178,10 @@ class _Reading:
             named = f"{named}/CMakeLists.txt"
         elif not named.endswith((".cmake", ".txt")):
             return None
-        for folder in (path.parent, self.tree):
-            candidate = (folder / named).resolve()
-            if candidate.is_file():
-                return candidate
-        return None
+        if (path.parent, named) not in self._located:
+            candidates = ((folder / named).resolve() for folder in (path.parent, self.tree))
+            self._located[path.parent, named] = next((path for path in candidates if path.is_file()), None)
+        return self._located[path.parent, named]
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.tree)) if path.is_relative_to(self.tree) else path.name

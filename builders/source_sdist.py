@@ -27,13 +27,13 @@ _COMMIT_NAMES = ("__commit_id__", "commit_id", "__commit__", "git_commit", "__gi
 
 def open_sdist(matrix: LoadedMatrix, source: SdistSource, work: Path, *, progress: Progress) -> Source:
     """Fetch, unpack and read one sdist; see :func:`builders.source.open_source` for what is raised."""
-    from qualify.fetching import fetch_sdist
+    from qualify.fetching import Fetcher
 
     named: str | Path = source.sdist
     if source.sdist.endswith((".tar.gz", ".tgz", ".zip")) or "/" in source.sdist:
         named = matrix.path.parent / source.sdist
     progress(f"fetching {source.sdist}")
-    archive = fetch_sdist(named, source.sha256)
+    archive = Fetcher(local=matrix.local).fetch_sdist(named, source.sha256)
     progress(f"unpacking {archive.name}")
     tree = unpack(archive, work)
     commit, commit_from = stated_commit(tree, matrix.matrix.build.commit_files)

@@ -70,12 +70,9 @@ def torch():
             if name == "cuda":
                 found["stated"] = True
     return found
-v = sys.version_info
-iv = sys.implementation.version
+v, iv, paths = sys.version_info, sys.implementation.version, sysconfig.get_paths()
 full = "{0.major}.{0.minor}.{0.micro}".format(iv)
-if iv.releaselevel != "final":
-    full += iv.releaselevel[0] + str(iv.serial)
-paths = sysconfig.get_paths()
+full += "" if iv.releaselevel == "final" else iv.releaselevel[0] + str(iv.serial)
 print("\n" + json.dumps({
     "executable": sys.executable,
     "version": "%d.%d.%d" % v[:3],
@@ -136,11 +133,9 @@ def execute(command: list[str], environment: dict[str, str], seconds: int, cwd: 
 
 def last_json(answer: dict[str, Any]) -> Any:
     """The JSON in the last line of an answer, or None; what a tool prints before it is passed over."""
-    lines = answer["output"].strip().splitlines()
-    if answer["status"] != 0 or not lines:
-        return None
+    lines = answer["output"].strip().splitlines() if answer["status"] == 0 else []
     try:
-        return json.loads(lines[-1])
+        return json.loads(lines[-1]) if lines else None
     except ValueError:
         return None
 

@@ -1,0 +1,308 @@
+"""The source at the pin: what is read from it, and every refusal by name."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from builders.source import commits_agree, open_source
+from builders.source_sdist import stated_commit, unpack
+from qualify.errors import ConfigurationError, MalformedError, PreflightError, UnavailableError
+from qualify.matrix import LoadedMatrix
+from tests.unit.builders_support import FILES, git, make_repository, make_sdist, sdist_matrix, write_matrix, write_tree
+
+
+def test_an_sdist_states_its_commit_and_keeps_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    source = open_source(sdist_matrix(tmp_path), tmp_path / "work", progress=said.append)
+    assert source.kind == "sdist"
+    assert source.tree == tmp_path / "work" / "tiny-1.0"
+    assert (source.commit, source.commit_from) == ("4ba787ec9", "tiny/_version.py")
+    assert (source.version, source.version_from) == ("1.0", "PKG-INFO")
+    assert source.origin == "tiny-1.0.tar.gz"
+    assert source.environment == {"SETUPTOOLS_SCM_PRETEND_METADATA": '{node="g4ba787ec9", dirty=false}'}
+    assert (source.tree / "pyproject.toml").is_file()
+    assert said
+
+
+def test_a_longer_pin_agrees_with_what_a_shorter_statement_says(tmp_path: Path) -> None:
+    loaded = sdist_matrix(tmp_path, pinned="4ba787ec9" + "0" * 31)
+    assert open_source(loaded, tmp_path / "work").commit == "4ba787ec9"
+
+
+def test_an_sdist_of_another_commit(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match="made from commit 4ba787ec9") as caught:
+        open_source(sdist_matrix(tmp_path, pinned="5ba787ec9"), tmp_path / "work")
+    assert caught.value.expected == "5ba787ec9"
+    assert "tiny/_version.py" in caught.value.where
+
+
+def test_an_sdist_that_states_none(tmp_path: Path) -> None:
+    files = {**FILES, "tiny/_version.py": "__commit_id__ = None\n"}
+    with pytest.raises(PreflightError, match="states no commit"):
+        open_source(sdist_matrix(tmp_path, files), tmp_path / "work")
+
+
+def test_an_sdist_that_is_asked_for_none(tmp_path: Path) -> None:
+    path, sha256 = make_sdist(tmp_path)
+    replacements = {"  commit_files: [tiny/_version.py]\n": ""}
+    loaded = write_matrix(tmp_path, f"{{sdist: {path.name}, sha256: {sha256}}}", "4ba787ec9", replacements)
+    source = open_source(loaded, tmp_path / "work")
+    assert (source.commit, source.environment) == ("", {})
+
+
+def test_an_sdist_with_other_bytes(tmp_path: Path) -> None:
+    path, _ = make_sdist(tmp_path)
+    loaded = write_matrix(tmp_path, f"{{sdist: {path.name}, sha256: {'f' * 64}}}", "4ba787ec9")
+    with pytest.raises(MalformedError, match="has sha256"):
+        open_source(loaded, tmp_path / "work")
+
+
+def test_a_folder_that_is_in_use(tmp_path: Path) -> None:
+    write_tree(tmp_path / "work", {"mine.txt": "mine"})
+    with pytest.raises(PreflightError, match="not empty"):
+        open_source(sdist_matrix(tmp_path), tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "commit"),
+    [
+        ("v.py", "__commit_id__ = commit_id = 'g4ba787ec9'", "4ba787ec9"),
+        ("v.py", "__commit_id__: str = 'g4ba787ec9'", "4ba787ec9"),
+        ("v.py", "git_version = '4ba787ec9f'", "4ba787ec9f"),
+        ("v.py", "__commit_id__ = None", ""),
+        ("v.py", "__commit_id__ = 'g4ba7'", ""),
+        ("v.py", "__version__ = '4ba787ec9'", ""),
+        ("v.py", "__commit_id__ = print('x')", ""),
+        (".git_archival.txt", "node: 4ba787ec90000000000000000000000000000000\n", "4ba787ec9" + "0" * 31),
+        (".git_archival.txt", "node: $Format:%H$\n", ""),
+        ("PKG-INFO", "Name: a\nVersion: 0.1.dev3+g4ba787ec9\n\ng0000000", "4ba787ec9"),
+        ("PKG-INFO", "Name: a\nVersion: 0.1.dev3+cu130.g4ba787ec9.d20260101\n", "4ba787ec9"),
+        ("PKG-INFO", "Name: a\nVersion: 0.1\n", ""),
+    ],
+)
+def test_the_files_that_state_a_commit(tmp_path: Path, name: str, text: str, commit: str) -> None:
+    write_tree(tmp_path, {name: text})
+    assert stated_commit(tmp_path, (name,)) == ((commit, name) if commit else ("", ""))
+
+
+def test_two_statements_that_disagree(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": "__commit_id__ = 'g4ba787ec9'", "b.py": "__commit_id__ = 'g5ba787ec9'"})
+    with pytest.raises(PreflightError, match=r"two commits: 4ba787ec9 in a\.py and 5ba787ec9 in b\.py"):
+        stated_commit(tmp_path, ("a.py", "b.py"))
+
+
+def test_the_longest_of_two_that_agree_counts(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": "__commit_id__ = 'g4ba787ec9'", "b.py": "__commit_id__ = 'g4ba787ec90'"})
+    assert stated_commit(tmp_path, ("a.py", "b.py")) == ("4ba787ec90", "b.py")
+
+
+@pytest.mark.parametrize("text", ["__commit_id__ = (", "x = " + "(" * 5000, "\0"])
+def test_a_statement_that_is_no_python(tmp_path: Path, text: str) -> None:
+    write_tree(tmp_path, {"a.py": text})
+    with pytest.raises(PreflightError, match="cannot be parsed"):
+        stated_commit(tmp_path, ("a.py",))
+
+
+def test_a_statement_outside_the_tree_is_not_read(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"outside.py": "__commit_id__ = 'g4ba787ec9'", "tree/a.py": "x = 1"})
+    assert stated_commit(tmp_path / "tree", ("../outside.py",)) == ("", "")
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size
+    return info
+
+
+def archive_of(folder: Path, *members: tarfile.TarInfo) -> Path:
+    path = folder / "tiny-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for info in members:
+            tar.addfile(info, io.BytesIO(b"x" * info.size))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ([member("top/a"), member("../out")], "unsafe to unpack"),
+        ([member("top/a"), member("top/../../out")], "unsafe to unpack"),
+        ([member("top/l", tarfile.SYMTYPE, "../../etc")], "unsafe to unpack"),
+        ([member("top/l", tarfile.SYMTYPE, "/etc/passwd")], "unsafe to unpack"),
+        ([member("top/l", tarfile.LNKTYPE, "../../etc")], "unsafe to unpack"),
+        ([member("top/p", tarfile.FIFOTYPE)], "unsafe to unpack"),
+        ([member("top/d", tarfile.CHRTYPE)], "unsafe to unpack"),
+        ([member("a/x"), member("b/x")], "holds a, b at its top"),
+        ([member("file")], "holds file at its top"),
+        ([], "holds nothing at its top"),
+    ],
+)
+def test_an_archive_that_leads_out_or_has_no_top_folder(
+    tmp_path: Path, members: list[tarfile.TarInfo], what: str
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(PreflightError, match=what):
+        unpack(archive_of(tmp_path, *members), work)
+    assert not (tmp_path / "out").exists()
+
+
+def test_absolute_names_stay_inside(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    assert unpack(archive_of(tmp_path, member("/top/a", size=3)), work) == work / "top"
+
+
+def test_an_archive_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setattr("builders.source_sdist.MAX_BYTES", 100)
+    with pytest.raises(PreflightError, match="unpacks to more than"):
+        unpack(archive_of(tmp_path, member("top/a", size=60), member("top/b", size=60)), work)
+    assert not (work / "top" / "b").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"\x1f\x8b\x08\x00" + b"\0" * 20])
+def test_an_archive_that_is_none(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "tiny-1.0.tar.gz"
+    path.write_bytes(data)
+    with pytest.raises(PreflightError, match="cannot be read"):
+        unpack(path, tmp_path)
+
+
+def test_a_truncated_archive(tmp_path: Path) -> None:
+    path, _ = make_sdist(tmp_path, {**FILES, "large.txt": "".join(str(n) for n in range(9000))})
+    path.write_bytes(path.read_bytes()[:-3000])
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(PreflightError, match="cannot be read"):
+        unpack(path, work)
+
+
+def test_another_kind_of_archive(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match=r"not a \.tar\.gz"):
+        unpack(tmp_path / "tiny-1.0.zip", tmp_path)
+
+
+def git_matrix(folder: Path, named: str, commit: str) -> LoadedMatrix:
+    return write_matrix(folder, f"{{git: {named}}}", commit)
+
+
+def test_a_repository_at_the_commit_with_its_tags(tmp_path: Path) -> None:
+    head = make_repository(tmp_path / "repository")
+    source = open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
+    assert (source.kind, source.commit, source.environment) == ("git", head, {})
+    assert source.version == f"v1.0-1-g{head}"
+    assert git(source.tree, "rev-parse", "HEAD") == head
+    assert git(source.tree, "tag") == "v1.0"
+    assert (source.tree / "more.txt").is_file()
+
+
+def test_a_bundle_and_an_older_commit(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repository")
+    first = git(tmp_path / "repository", "rev-parse", "HEAD~1")
+    git(tmp_path / "repository", "bundle", "create", "-q", str(tmp_path / "tiny.bundle"), "--all")
+    source = open_source(git_matrix(tmp_path, "tiny.bundle", first), tmp_path / "work")
+    assert source.commit == first
+    assert source.version == f"v1.0-0-g{first}"
+    assert not (source.tree / "more.txt").exists()
+
+
+def test_a_subdirectory(tmp_path: Path) -> None:
+    head = make_repository(tmp_path / "repository")
+    loaded = write_matrix(tmp_path, "{git: repository, subdirectory: tiny}", head)
+    assert open_source(loaded, tmp_path / "work").tree.name == "tiny"
+    gone = write_matrix(tmp_path, "{git: repository, subdirectory: gone}", head)
+    with pytest.raises(ConfigurationError, match="no folder gone"):
+        open_source(gone, tmp_path / "work2")
+
+
+def test_an_abbreviated_commit(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repository")
+    with pytest.raises(ConfigurationError, match="40"):
+        open_source(git_matrix(tmp_path, "repository", "4ba787ec9"), tmp_path / "work")
+
+
+def test_a_commit_that_is_not_there(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repository")
+    with pytest.raises(PreflightError, match="has no commit"):
+        open_source(git_matrix(tmp_path, "repository", "0" * 40), tmp_path / "work")
+
+
+def test_a_shallow_repository(tmp_path: Path) -> None:
+    head = make_repository(tmp_path / "full")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/full", "repository")
+    with pytest.raises(PreflightError, match="shallow clone"):
+        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
+
+
+@pytest.mark.parametrize("tag", ["", "release"])
+def test_a_tree_without_tags_that_name_a_version(tmp_path: Path, tag: str) -> None:
+    head = make_repository(tmp_path / "repository", tag=tag)
+    with pytest.raises(PreflightError, match="no tag that matches"):
+        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
+
+
+def test_a_working_tree_with_changes(tmp_path: Path) -> None:
+    head = make_repository(tmp_path / "repository")
+    (tmp_path / "repository" / "more.txt").write_text("changed", encoding="utf-8")
+    with pytest.raises(PreflightError, match=r"working tree is dirty: 1 files .*more\.txt"):
+        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
+
+
+def test_a_checkout_that_a_filter_changes(tmp_path: Path) -> None:
+    files = {**FILES, ".gitattributes": "", "crlf.txt": "a\r\n"}
+    repository = tmp_path / "repository"
+    make_repository(repository, files)
+    (repository / ".gitattributes").write_text("crlf.txt text eol=lf\n", encoding="utf-8")
+    git(repository, "update-index", "--add", ".gitattributes")
+    git(repository, "commit", "-qm", "attributes")
+    head = git(repository, "rev-parse", "HEAD")
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", "repository", str(bare))
+    with pytest.raises(PreflightError, match="fresh checkout is dirty"):
+        open_source(git_matrix(tmp_path, "bare.git", head), tmp_path / "work")
+
+
+def test_a_repository_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no repository or bundle"):
+        open_source(git_matrix(tmp_path, "gone", "0" * 40), tmp_path / "work")
+    loaded = git_matrix(tmp_path, "git://127.0.0.1:1/gone", "0" * 40)
+    with pytest.raises(UnavailableError, match="git clone failed"):
+        open_source(loaded, tmp_path / "work2")
+
+
+@pytest.mark.parametrize("named", ["--upload-pack=touch x", "ext::sh -c touch% x"])
+def test_a_name_that_would_run_something(tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded = write_matrix(tmp_path, f'{{git: "{named}"}}', "0" * 40)
+    with pytest.raises((ConfigurationError, UnavailableError)):
+        open_source(loaded, tmp_path / "work")
+    assert not (tmp_path / "x").exists()
+
+
+def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = make_repository(tmp_path / "repository")
+    loaded = git_matrix(tmp_path, "repository", head)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="git was not found"):
+        open_source(loaded, tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    ("stated", "pinned", "agree"),
+    [
+        ("4ba787ec9", "4ba787ec9", True),
+        ("4ba787ec9", "4ba787e", True),
+        ("4ba787e", "4ba787ec9", True),
+        ("4ba787ec9", "4ba787ec8", False),
+        ("4ba7", "4ba787ec9", False),
+        ("", "4ba787ec9", False),
+    ],
+)
+def test_commits_agree_as_far_as_both_are_written(stated: str, pinned: str, agree: bool) -> None:
+    assert commits_agree(stated, pinned) is agree
