@@ -201,9 +201,32 @@ def identity_of_wheel(facts: WheelFacts, version_module: str = "", labels: Seque
     """
     stated = facts.dist_info.metadata_version if facts.dist_info else ""
     distribution = identity_of_version(stated or facts.wheel_version, labels, origin=facts.filename)
-    module = _module(facts.version_modules, version_module)
+    return with_version_module(
+        distribution,
+        _module(facts.version_modules, version_module),
+        labels,
+        stated_by="METADATA" if stated else "file name",
+        editable=any(member.path.startswith("__editable__") for member in facts.members),
+    )
+
+
+def with_version_module(
+    distribution: Identity,
+    module: VersionModule | None,
+    labels: Sequence[str],
+    *,
+    stated_by: str,
+    editable: bool = False,
+) -> Identity:
+    """Put together what the distribution's version says and what the version module says.
+
+    A commit that the two name differently is none: the wheel lies in one of them.
+
+    :param stated_by: where the distribution's version stands, "METADATA".
+    :param editable: whether it is an installation that points at a source tree.
+    """
     runtime = identity_of_version(module.version, labels) if module and module.version else None
-    commits = [(distribution.commit, "METADATA" if stated else "file name")]
+    commits = [(distribution.commit, stated_by)]
     if module and runtime:
         commits.append((runtime.commit, module.path))
     if module and (match := _COMMIT_ID.fullmatch(module.commit_id)):
@@ -215,19 +238,15 @@ def identity_of_wheel(facts: WheelFacts, version_module: str = "", labels: Seque
         notes.append("it names several commits: " + ", ".join(f"{commit} ({origin})" for commit, origin in known))
         longest = ("", "")
     if runtime and runtime.base and (runtime.base, runtime.dev) != (distribution.base, distribution.dev):
-        notes.append(
-            f"runtime version {runtime.text} and distribution version {distribution.text} differ in more than a suffix"
-        )
-    editable = any(member.path.startswith("__editable__") for member in facts.members)
-    modes = {
-        mode for mode in (distribution.build_mode, runtime.build_mode if runtime else UNSTATED) if mode != UNSTATED
-    }
+        both = f"runtime version {runtime.text} and distribution version {distribution.text}"
+        notes.append(f"{both} differ in more than a suffix")
+    modes = {distribution.build_mode, runtime.build_mode if runtime else UNSTATED, "editable" if editable else UNSTATED}
     return replace(
         distribution,
         commit=longest[0],
         commit_origin=longest[1],
-        grade=Grade.VERSION_MODULE if module and "METADATA" not in longest[1] else Grade.METADATA,
-        build_mode="+".join(sorted(modes | ({"editable"} if editable else set()))) or UNSTATED,
+        grade=Grade.VERSION_MODULE if module and longest[1] != stated_by else distribution.grade,
+        build_mode="+".join(sorted(modes - {UNSTATED})) or UNSTATED,
         dirty=distribution.dirty or (runtime.dirty if runtime else ""),
         runtime=module.version if module else "",
         notes=tuple(notes),

@@ -12,18 +12,19 @@ from typing import Any
 
 from qualify.errors import ExitCode, UsageError
 
-HELP = "compare two builds by their commit: version strings, wheels or pins"
+HELP = "compare two builds by their commit: version strings, wheels, environments or pins"
 
 IDENTITY_VERSION = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    what = "*.whl, *.yaml (its pin), else a version string"
+    what = "*.whl, *.yaml (its pin), a folder or an interpreter (that environment), else a version string"
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("--against", required=True, metavar="B", help="the same; what A has to be")
     parser.add_argument("--label", action="append", default=[], help="a declared label in a local version; repeatable")
     parser.add_argument("--accept-mode", action="append", default=[], metavar="MODE", help="build modes that count")
     parser.add_argument("--accept-toolkit", action="append", default=[], metavar="CUNNN", help="toolkits that count")
+    parser.add_argument("--project", default="", metavar="NAME", help="the distribution to look for in an environment")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
 
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for mode in arguments.accept_mode:
         if mode not in BUILD_MODES:
             raise UsageError(f'"{mode}" is no build mode', where="--accept-mode", expected=", ".join(BUILD_MODES))
-    a, b = _identities((arguments.a, arguments.against), arguments.label)
+    a, b = _identities((arguments.a, arguments.against), arguments.label, arguments.project)
     modes = tuple(arguments.accept_mode) or b.accepts or Policy().build_modes
     decision = decide(a, b, Policy(modes, tuple(arguments.accept_toolkit)))
     comparison = compare(a, b)
@@ -69,7 +70,7 @@ def _plain(identity: Any) -> dict[str, Any]:
     return value
 
 
-def _identities(texts: Sequence[str], labels: Sequence[str]) -> list[Any]:
+def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> list[Any]:
     """Both sides; a matrix on one of them says where the other's version module lies and which labels there are."""
     from qualify.matrix import LoadedMatrix, load
 
@@ -77,10 +78,11 @@ def _identities(texts: Sequence[str], labels: Sequence[str]) -> list[Any]:
     known = next(iter(matrices.values()), None)
     declared = [*labels, *(t.label for m in matrices.values() for t in m.matrix.targets.values() if t.label)]
     module = known.matrix.project.version_module if known else ""
-    return [_identity(text, declared, module, matrices.get(text)) for text in texts]
+    name = project or (known.matrix.project.name if known else "")
+    return [_identity(text, declared, module, name, matrices.get(text)) for text in texts]
 
 
-def _identity(text: str, labels: Sequence[str], module: str, matrix: Any) -> Any:
+def _identity(text: str, labels: Sequence[str], module: str, project: str, matrix: Any) -> Any:
     from qualify.identity import identity_of_pin, identity_of_version, identity_of_wheel
 
     if matrix is not None:
@@ -89,11 +91,22 @@ def _identity(text: str, labels: Sequence[str], module: str, matrix: Any) -> Any
         from qualify.opening import read_wheel
 
         return identity_of_wheel(read_wheel(Path(text)), module, labels)
-    if text.startswith(("http://", "https://")) or text.endswith(".md") or Path(text).is_dir():
+    if text.startswith(("http://", "https://")) or text.endswith(".md"):
         raise UsageError(
             "this kind of thing isn't read",
             where=text,
-            expected="a wheel, a matrix or a version string",
+            expected="a wheel, a matrix, an environment or a version string",
             action="pass the version that it states",
         )
+    if _is_environment(Path(text)):
+        from qualify.environments import identity_of_environment
+
+        return identity_of_environment(Path(text), project, module, labels)
     return identity_of_version(text, labels)
+
+
+def _is_environment(path: Path) -> bool:
+    """A folder with an interpreter, or an interpreter: a folder that is called like a version is neither."""
+    if path.is_dir():
+        return any((path / "bin").glob("python*"))
+    return path.name.startswith("python") and path.is_file()
