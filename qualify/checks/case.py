@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from qualify.arch import ComputeCapability, DriverAnswer
+from qualify.checks.needs import above_ceilings
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
 from qualify.facts import Member, MemberKind, WheelFacts
 from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
@@ -136,14 +137,20 @@ class Case:
             if expectation.presence_for(self.policy.profile) is Presence.REQUIRED:
                 yield path
 
+    def usable(self, coverage: Mapping[str, MemberKernels]) -> tuple[MemberKernels, ...]:
+        """Of ``coverage``, the members that the target can load and of which at least one kernel runs."""
+        ceilings = self.policy.ceilings
+        loading = [member for member in self.compiled if not above_ceilings(member, ceilings)]
+        return tuple(coverage[member.path] for member in loading if runs(coverage[member.path]))
+
     def not_judged(self) -> tuple[str, ...]:
         """Members with device code that does not run here, and of which nothing says whether it has to."""
-        out = []
-        for member in self.compiled:
-            kernels = self.under_driver[member.path]
-            if kernels.has_kernels and self.demand(member.path).code is None and not runs(kernels):
-                out.append(f"{member.path}: need unknown")
-        return tuple(out)
+        usable = {kernels.member for kernels in self.usable(self.under_driver)}
+        return tuple(
+            f"{path}: need unknown"
+            for path, kernels in self.under_driver.items()
+            if kernels.has_kernels and self.demand(path).code is None and path not in usable
+        )
 
 
 def runs(kernels: MemberKernels) -> bool:

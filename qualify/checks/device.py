@@ -203,7 +203,7 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
     """No member of a wheel that the matrix does not name has a kernel that runs on the target.
 
     Why: without expectations the least that can be asked is that something runs: natively or by JIT, on the
-    target's oldest driver.
+    target's oldest driver, in a member that the target's C library loads.
 
     Mend: build it for the target, or use a release that covers it.
     """
@@ -211,7 +211,7 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
         return
     holding = [kernels for kernels in case.under_driver.values() if kernels.has_kernels]
     open_questions = any(kernels.unknown or kernels.unread for kernels in holding)
-    if holding and not open_questions and not any(runs(kernels) for kernels in holding):
+    if holding and not open_questions and not case.usable(case.under_driver):
         names = examples(tuple(kernels.member for kernels in holding))
         expected = f"one that runs on compute capability {case.policy.device}"
         yield Observation("", f"nothing runs in the members with device code: {names}", expected, _BUILD)
@@ -243,9 +243,9 @@ def nothing_certain(case: Case) -> Iterator[Observation]:
     """
     if case.policy.named or case.policy.require is not None:
         return
-    certain = any(runs(kernels) for kernels in case.surely_under_driver.values())
-    possible = [k for k in case.under_driver.values() if runs(k) or k.unknown or k.unread]
-    if not certain and possible:
+    usable = case.usable(case.under_driver)
+    possible = usable or tuple(k for k in case.under_driver.values() if k.unknown or k.unread)
+    if possible and not case.usable(case.surely_under_driver):
         names = examples(tuple(kernels.member for kernels in possible))
         expected = f"code that runs on compute capability {case.policy.device} for sure"
         yield Observation("", f"it is not known whether anything runs: {names}", expected, _BUILD)

@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from qualify.checks.case import Case
+from qualify.checks.case import COMPILED, Case
+from qualify.checks.needs import Version, above, above_ceilings, needs, parse
 from qualify.checks.registry import Observation, check
 from qualify.checks.tags import platforms
+from qualify.facts import Member
 from qualify.report import Severity
-
-Version = tuple[int, ...]
-
-#: Version needs of glibc that are no numbers, and the release that brought them.
-_SPECIAL: Mapping[str, Version] = MappingProxyType({"GLIBC_ABI_DT_RELR": (2, 36)})
 
 #: The older names of manylinux tags.
 _LEGACY: Mapping[str, Version] = MappingProxyType(
@@ -22,35 +19,13 @@ _LEGACY: Mapping[str, Version] = MappingProxyType(
 )
 
 
-def _parse(text: str) -> Version:
-    return tuple(int(part) for part in text.split("."))
-
-
-def _needs(case: Case, prefix: str) -> Iterator[tuple[str, Version | None, str]]:
-    """For each binary: its path, its highest need under ``prefix`` and how that is spelled; None for no number."""
+def _judged(case: Case) -> Iterator[Member]:
+    """Members whose floors are held against the target: all where the matrix names the project, else those of which
+    something is asked.  A wheel may carry a library for each toolkit, and nothing says that all of them have to load.
+    """
     for member in case.facts.members:
-        if member.elf is None:
-            continue
-        numbers: list[tuple[Version, str]] = []
-        for need in member.elf.version_needs:
-            if not need.version.startswith(f"{prefix}_"):
-                continue
-            text = need.version.removeprefix(f"{prefix}_")
-            if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})*", text):
-                numbers.append((_parse(text), need.version))
-            elif need.version in _SPECIAL:
-                numbers.append((_SPECIAL[need.version], need.version))
-            else:
-                yield member.path, None, need.version
-        if numbers:
-            highest, name = max(numbers)
-            yield member.path, highest, name
-
-
-def _above(case: Case, prefix: str, ceiling: str, action: str) -> Iterator[Observation]:
-    for path, version, name in _needs(case, prefix):
-        if version is not None and version > _parse(ceiling):
-            yield Observation(path, f"needs {name}", f"at most {prefix}_{ceiling}", action)
+        if case.policy.named or (member.kind in COMPILED and case.demand(member.path).code is not None):
+            yield member
 
 
 @check("FLO001", "glibc-above-ceiling")
@@ -62,8 +37,16 @@ def glibc_above_ceiling(case: Case) -> Iterator[Observation]:
 
     Mend: build on an older base image, such as the manylinux_2_28 builder.
     """
-    if case.policy.ceilings is not None:
-        yield from _above(case, "GLIBC", case.policy.ceilings.glibc, "build on an older base image")
+    yield from _over(case, "GLIBC", "glibc", "build on an older base image")
+
+
+def _over(case: Case, prefix: str, ceiling: str, action: str) -> Iterator[Observation]:
+    if case.policy.ceilings is None:
+        return
+    highest = getattr(case.policy.ceilings, ceiling)
+    for member in _judged(case):
+        if name := above(member, prefix, highest):
+            yield Observation(member.path, f"needs {name}", f"at most {prefix}_{highest}", action)
 
 
 @check("FLO002", "glibcxx-above-ceiling")
@@ -74,8 +57,7 @@ def glibcxx_above_ceiling(case: Case) -> Iterator[Observation]:
 
     Mend: build with the compiler of an older base image, or one that links the newer parts statically (devtoolset).
     """
-    if case.policy.ceilings is not None:
-        yield from _above(case, "GLIBCXX", case.policy.ceilings.glibcxx, "build with an older base image's compiler")
+    yield from _over(case, "GLIBCXX", "glibcxx", "build with an older base image's compiler")
 
 
 @check("FLO003", "glibc-above-preferred", upstream=Severity.NOTE, release=Severity.NOTE)
@@ -89,10 +71,13 @@ def glibc_above_preferred(case: Case) -> Iterator[Observation]:
     ceilings = case.policy.ceilings
     if ceilings is None or ceilings.preferred_glibc is None:
         return
-    for path, version, name in _needs(case, "GLIBC"):
-        if version is not None and _parse(ceilings.preferred_glibc) < version <= _parse(ceilings.glibc):
+    for member in _judged(case):
+        name = above(member, "GLIBC", ceilings.preferred_glibc)
+        if name and not above(member, "GLIBC", ceilings.glibc):
             expected = f"GLIBC_{ceilings.preferred_glibc} preferred"
-            yield Observation(path, f"needs {name}", expected, "build on an older base image, where it can be had")
+            yield Observation(
+                member.path, f"needs {name}", expected, "build on an older base image, where there is one"
+            )
 
 
 @check("FLO004", "tag-above-ceiling")
@@ -107,7 +92,7 @@ def tag_above_ceiling(case: Case) -> Iterator[Observation]:
         return
     tagged = [(tag, _tag_glibc(tag)) for tag in platforms(case)]
     floors = [(version, tag) for tag, version in tagged if version is not None]
-    if floors and len(floors) == len(tagged) and min(floors)[0] > _parse(case.policy.ceilings.glibc):
+    if floors and len(floors) == len(tagged) and min(floors)[0] > parse(case.policy.ceilings.glibc):
         expected = f"a tag of glibc {case.policy.ceilings.glibc} or older"
         yield Observation("", f"platform tag {min(floors)[1]}", expected, "build on an older base image")
 
@@ -123,10 +108,11 @@ def tag_too_low(case: Case) -> Iterator[Observation]:
     floors = [version for version in map(_tag_glibc, platforms(case)) if version is not None]
     if not floors:
         return
-    for path, version, name in _needs(case, "GLIBC"):
-        if version is not None and version > min(floors):
-            expected = f"at most GLIBC_{'.'.join(map(str, min(floors)))}, as the tag says"
-            yield Observation(path, f"needs {name}", expected, "retag it, or build on the tag's base image")
+    promised = ".".join(map(str, min(floors)))
+    for member in _judged(case):
+        if name := above(member, "GLIBC", promised):
+            expected = f"at most GLIBC_{promised}, as the tag says"
+            yield Observation(member.path, f"needs {name}", expected, "retag it, or build on the tag's base image")
 
 
 @check("FLO006", "version-need-unknown", upstream=Severity.UNVERIFIED, release=Severity.UNVERIFIED)
@@ -138,11 +124,26 @@ def version_need_unknown(case: Case) -> Iterator[Observation]:
 
     Mend: find out which library brought it in; rebuild that one.
     """
-    for prefix in ("GLIBC", "GLIBCXX"):
-        for path, version, name in _needs(case, prefix):
-            if version is None:
+    for member in _judged(case):
+        for prefix in ("GLIBC", "GLIBCXX"):
+            if names := needs(member, prefix)[1]:
                 expected = f"numbered versions of {prefix}"
-                yield Observation(path, f"needs {name}", expected, "find out which library brought it in")
+                yield Observation(member.path, f"needs {', '.join(names)}", expected, "find out what brought it in")
+
+
+@check("FLO007", "need-unknown-above-ceiling", upstream=Severity.NOTE, release=Severity.NOTE)
+def need_unknown_above_ceiling(case: Case) -> Iterator[Observation]:
+    """A binary of a wheel that the matrix does not name does not load on the target, and nothing says that it has to.
+
+    Why: wheels carry libraries for several toolkits and vendors, of which a host uses one. A member above the ceiling
+    does not count as one that runs (DEV010), and is no fault by itself.
+
+    Mend: nothing; name the project in a matrix of its own to ask for more.
+    """
+    asked = {member.path for member in _judged(case)}
+    for member in case.compiled:
+        if member.path not in asked and (name := above_ceilings(member, case.policy.ceilings)):
+            yield Observation(member.path, f"needs {name}, and does not load", "no demand is made of it", "none needed")
 
 
 def _tag_glibc(platform: str) -> Version | None:

@@ -29,16 +29,22 @@ def tag_serves(tag: str, python: str) -> bool:
     return tagged == minor and abi in ("none", interpreter)
 
 
+def _matters(case: Case, lacking: list[str]) -> bool:
+    """Whether it matters that these versions are left out: any where the matrix names the project, else all."""
+    return bool(lacking) and (case.policy.named or len(lacking) == len(case.policy.python))
+
+
 @check("PYT001", "python-tags")
 def python_tags(case: Case) -> Iterator[Observation]:
     """A Python version of the target cannot install the wheel, going by its tags.
 
-    Why: the target promises these versions, and an installer of one of them finds nothing.
+    Why: the target promises these versions, and an installer of one of them finds nothing. Of a wheel that the matrix
+    does not name, one version is enough: others have files of their own.
 
     Mend: build for that version as well, or against the stable ABI; or take the version from the target.
     """
     lacking = [python for python in case.policy.python if not any(tag_serves(tag, python) for tag in case.facts.tags)]
-    if lacking:
+    if _matters(case, lacking):
         tags = ", ".join(sorted({tag.rpartition("-")[0] for tag in case.facts.tags}))
         expected = f"one that CPython {', '.join(lacking)} takes"
         yield Observation("", f"tag {tags}", expected, "build for that version too, or change the target's list")
@@ -68,6 +74,6 @@ def requires_python(case: Case) -> Iterator[Observation]:
         for python in case.policy.python
         if not any(specifiers.contains(f"{python}{patch}", prereleases=True) for patch in ("", ".99"))
     ]
-    if lacking:
+    if _matters(case, lacking):
         found = f"Requires-Python {info.requires_python}"
         yield Observation(path, found, f"Python {', '.join(lacking)} allowed", "correct requires-python, or the target")

@@ -197,6 +197,22 @@ MUTANTS = (
         "FLO005",
     ),
     Case("a private symbol version", lambda: _host(version_needs={"libc.so.6": ["GLIBC_PRIVATE"]}), "FLO006"),
+    Case(
+        "another project's library above the ceiling",
+        lambda: _other({"other/_a": {"sm_90": ["k"]}, "other/_b": member(version_needs={"libc.so.6": ["GLIBC_2.38"]})}),
+        "FLO007",
+    ),
+    Case(
+        "another project's wheel of which only what doesn't load would run",
+        lambda: _other({"other/_a": member(code("sm_90"), version_needs={"libc.so.6": ["GLIBC_2.38"]})}),
+        "DEV010",
+    ),
+    Case(
+        "another project's library above the ceiling, and code required of it",
+        lambda: _other({"other/_a": member(code("sm_90"), version_needs={"libc.so.6": ["GLIBC_2.38"]})}, tag=LINUX),
+        "FLO001",
+        require=Code.NATIVE,
+    ),
     Case("a tag for one Python", lambda: wheel(tag="cp312-cp312-manylinux_2_28_x86_64"), "PYT001"),
     Case(
         "a Requires-Python that leaves one out",
@@ -300,6 +316,10 @@ NEAR_MISSES = (
     Case(
         "another project's wheel of which one member runs",
         lambda: _other({"other/_a": {"sm_100": ["k"]}, "other/_b": {"compute_80": ["k"]}}),
+    ),
+    Case(
+        "another project's wheel for one Python of several",
+        lambda: _other({"other/_C": {"sm_90": ["k"]}}, tag="cp312-cp312-manylinux_2_28_x86_64"),
     ),
     Case(
         "another project's wheel without device code, where none is right",
