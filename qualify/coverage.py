@@ -33,6 +33,7 @@ class ContainerCoverage:
     offset: int  # bytes from the start of the section
     best: Support
     kernels: tuple[str, ...]  # distinct names over its entries, sorted
+    native: tuple[str, ...]  # those of them that run natively from this very container, sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +113,31 @@ def kernels_of(member: Member, device: ComputeCapability, only: Callable[[Entry]
     entries = unread = 0
     for container in member.containers:
         entries += len(container.entries)
-        seen, indices, blind = _cover_container(container, device, only, best)
+        seen, here, blind = _cover_container(container, device, only)
         unread += blind
+        for index, support_ in here.items():
+            best[index] = min(best.get(index, Support.NONE), support_, key=_rank)
         if seen is not None:
-            names = tuple(sorted(member.symbols[index] for index in indices))
-            containers.append(ContainerCoverage(container.section, container.offset, seen, names))
+            names = sorted(member.symbols[index] for index in here)
+            native = sorted(member.symbols[index] for index, support_ in here.items() if support_.native)
+            containers.append(ContainerCoverage(container.section, container.offset, seen, tuple(names), tuple(native)))
     by_name = {member.symbols[index]: value for index, value in best.items()}
     return MemberKernels(member.path, by_name, tuple(containers), entries, unread)
 
 
+def _rank(value: Support) -> int:
+    return value.rank
+
+
 def _cover_container(
-    container: Container,
-    device: ComputeCapability,
-    only: Callable[[Entry], bool] | None,
-    best: dict[int, Support],
-) -> tuple[Support | None, set[int], int]:
-    """Best support of a container, its kernels, and how many unread entries could have run; updates ``best``."""
+    container: Container, device: ComputeCapability, only: Callable[[Entry], bool] | None
+) -> tuple[Support | None, dict[int, Support], int]:
+    """Best support of a container, that of each of its kernels, and how many unread entries could have run.
+
+    The first is None for a container that holds no kernel.
+    """
     seen: Support | None = None
-    indices: set[int] = set()
+    best: dict[int, Support] = {}
     unread = 0
     for entry in container.entries:
         answer = entry_support(entry, device)
@@ -141,11 +149,10 @@ def _cover_container(
             unread += 1
         elif entry.readable and not entry.kernels:
             continue
-        seen = answer if seen is None else min(seen, answer, key=lambda value: value.rank)
+        seen = answer if seen is None else min(seen, answer, key=_rank)
         for index in entry.kernels:
-            best[index] = min(best.get(index, Support.NONE), answer, key=lambda value: value.rank)
-        indices.update(entry.kernels)
-    return seen, indices, unread
+            best[index] = min(best.get(index, Support.NONE), answer, key=_rank)
+    return seen, best, unread
 
 
 def summarize(kernels: MemberKernels, expectation: str = "") -> MemberCoverage:

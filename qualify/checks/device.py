@@ -84,22 +84,29 @@ def jit_only_kernels(case: Case) -> Iterator[Observation]:
 def listed_kernel_not_native(case: Case) -> Iterator[Observation]:
     """A kernel that the target lists does not run there natively, or is not in the member.
 
-    Why: a good union over a member hides single translation units without code for the target. Kernels that the
-    target cannot do without are listed, and each of them counts.
+    Why: a good union over a member hides single translation units without code for the target: each launches the
+    kernel from its own container. Kernels that the target cannot do without are listed, and each of them counts, in
+    every container that holds it.
 
     Mend: add the target's architecture for their sources; where a kernel was renamed, correct the pattern.
     """
     for member in case.compiled:
         kernels, demand = case.kernels[member.path], case.demand(member.path)
         for pattern in demand.kernels:
-            matching = {name: best for name, best in kernels.best.items() if fnmatchcase(name, pattern)}
-            missing = tuple(sorted(n for n, best in matching.items() if best in (Support.JIT, Support.NONE)))
+            matching = {name for name in kernels.best if fnmatchcase(name, pattern)}
+            missing = tuple(sorted(matching & _not_native(kernels)))
             if missing:
                 found = f"{len(missing)} kernels that match {pattern!r} are not native: {examples(missing)}"
                 yield Observation(member.path, found, f"each native on {case.policy.device}", _BUILD)
             elif not matching and not kernels.unread:
                 found = f"no kernel matches {pattern!r}"
                 yield Observation(member.path, found, "at least one", "correct the pattern, or find the lost kernel")
+
+
+def _not_native(kernels: MemberKernels) -> set[str]:
+    """Kernels that at least one container holds without code that runs natively, as far as that is known."""
+    known = (each for each in kernels.containers if each.best is not Support.UNKNOWN)
+    return {name for container in known for name in set(container.kernels) - set(container.native)}
 
 
 @check("DEV004", "rule-unknown", upstream=UNVERIFIED, release=UNVERIFIED)

@@ -162,6 +162,11 @@ MUTANTS = (
         lambda: wheel(more={"axpy/_listed": {"sm_90": ["other"], "sm_100": ["vital_one"]}}),
         "DEV003",
     ),
+    Case(
+        "a listed kernel that one container of two holds for another GPU",
+        lambda: wheel(more={"axpy/_listed": [{"sm_90": ["vital_one"]}, {"sm_100": ["vital_one"]}]}),
+        "DEV003",
+    ),
     Case("a listed kernel that is lost", lambda: wheel(more={"axpy/_listed": {"sm_90": ["other"]}}), "DEV003"),
     Case("code whose rule nobody knows", lambda: _arm({"sm_88": ["k"]}), "DEV004", ADA),
     Case("a gap in one container", lambda: _gap(), "DEV005"),
