@@ -66,7 +66,7 @@ class Fetcher:
         :raises UnavailableError: no network, or a disk at fault.
         """
         text = str(requirement_or_path)
-        if isinstance(requirement_or_path, Path) or text.endswith((".tar.gz", ".zip")):
+        if isinstance(requirement_or_path, Path) or text.endswith((".tar.gz", ".tgz", ".zip")):
             path = Path(requirement_or_path)
             if not path.is_file():
                 raise UsageError("no such file", where=text, expected="a source distribution (.tar.gz)")

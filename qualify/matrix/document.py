@@ -23,9 +23,9 @@ _LONGEST_NUMBER = 200
 
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL = re.compile(r"(?i:y|n|yes|no|true|false|on|off)")
-_INT = re.compile(r"[-+]?(0b[01][01_]*|0o[0-7]+|0x[0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*|[1-9][0-9_]*(:[0-5]?[0-9])+)")
+_INT = re.compile(r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*|[1-9][0-9_]*(:[0-5]?[0-9])+)")
 _FLOAT = re.compile(
-    r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9_]+|[0-9][0-9_]*(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
     r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?")
@@ -195,10 +195,14 @@ def classify(text: str) -> Typed | None:
     if _BOOL.fullmatch(text):
         value = text.lower() in ("y", "yes", "true", "on")
         return Typed(text, str(value).lower(), value if text in ("true", "false") else None)
-    if _INT.fullmatch(text):
-        return _integer(text)
-    if _FLOAT.fullmatch(text):
-        return Typed(text, f"the number {_float(text)}", None)
+    try:
+        if _INT.fullmatch(text):
+            return _integer(text)
+        if _FLOAT.fullmatch(text):
+            return Typed(text, f"the number {_float(text)}", None)
+    except ValueError:
+        # What YAML 1.1 lets through as a number and nobody can read as one: "0b_", "._".
+        return Typed(text, "a number", None)
     if _DATE.fullmatch(text):
         return Typed(text, f"the date {text}", None)
     return None

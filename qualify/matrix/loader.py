@@ -35,6 +35,12 @@ class LoadedMatrix:
         """A path of the matrix or of the local settings, seen from the matrix's folder; ``~`` is the user's."""
         return (self.path.parent / Path(text).expanduser()).resolve()
 
+    def place(self, text: str) -> Path:
+        """A destination as a command is given it; ``lab:vllm`` is a folder of the NAS root lab, if one is named so."""
+        name, colon, rest = text.partition(":")
+        root = self.local.nas_roots.get(name) if colon else None
+        return Path(root) / rest.lstrip("/") if root else Path(text)
+
 
 def load(path: Path | None = None) -> LoadedMatrix:
     """Load the matrix at ``path``, else the one that :func:`find` finds.

@@ -16,6 +16,7 @@ from qualify.matrix.model import BUILD_MODES, GitSource, Matrix, Target
 
 # The first toolkit whose nvcc and driver name the device so: Thor is 10.1 up to 12.9 and 11.0 from 13.0 on.
 _FIRST_TOOLKIT = {"9.0": "11.8", "10.0": "12.8", "10.3": "12.9", "11.0": "13.0", "12.0": "12.8", "12.1": "12.9"}
+# At the start of a value, or after what parts a value into words; the slashes of https://host/x are none of these.
 _ABSOLUTE = re.compile(r"(?:^|(?<=[\s=:;,\"']))(?:/(?=[\w.])|~(?=[/\w]|$)|[A-Za-z]:[\\/](?![/])|file:)")
 _MEMBER_SUFFIX = re.compile(r"\.(abi3\.|cpython-[^/]*\.|cp[0-9]+[^/]*\.)?(so|pyd|dll)$")
 _TAKEN_LABEL = re.compile(r"g[0-9a-f]{4,40}|d[0-9]{8}|cu[0-9]{2,4}")
@@ -24,9 +25,7 @@ _TAKEN_LABEL = re.compile(r"g[0-9a-f]{4,40}|d[0-9]{8}|cu[0-9]{2,4}")
 def absolute_paths(document: Document) -> Iterator[Problem]:
     """A place of one machine belongs in matrix.local.yaml: refused in every value and key."""
     for path, text in _texts(document.value, (), keys=True):
-        found = _ABSOLUTE.search(text)
-        # "https://host/x": the slash after a colon is followed by another, and a URL's own path is no place here.
-        if found and "://" not in text[max(0, found.start() - 8) : found.start() + 3]:
+        if _ABSOLUTE.search(text):
             yield Problem(
                 document.line(path),
                 dotted(path),
@@ -85,7 +84,9 @@ def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
             )
         sdist = ""
     else:
-        sdist = pin.source.sdist if pin.source.sdist and not pin.source.sdist.endswith((".tar.gz", ".zip")) else ""
+        sdist = (
+            pin.source.sdist if pin.source.sdist and not pin.source.sdist.endswith((".tar.gz", ".tgz", ".zip")) else ""
+        )
     versions: dict[Path, Version] = {}
     for path, text in ((("pin", "requirement"), pin.requirement), (("pin", "source", "sdist"), sdist)):
         if not text:

@@ -10,6 +10,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import ScalarNode
 
 from qualify.matrix.document import classify, parse
+from qualify.matrix.rules import absolute_paths
 
 SCALARS = st.one_of(
     st.from_regex(r"\A[-+]?[0-9_:.eExXob]{1,8}\Z"),
@@ -72,3 +73,28 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     document = parse(text)
     assert isinstance(document.value, dict)
     assert document.readable or document.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("/opt/x", True),
+        ("~/x", True),
+        ("~", True),
+        ("file:///x", True),
+        ("C:/x", True),
+        ("-DA=/opt/x", True),
+        ("a:/opt/x", True),
+        ("a; /opt/x", True),
+        ("https://example.org/x", False),
+        ("ssh://builder@example.org/x", False),
+        ("torch ~=2.0", False),
+        ("csrc/x", False),
+        ("kernels / functions", False),
+        ("../x", False),
+        ("vllm==0.33.0", False),
+    ],
+)
+def test_what_counts_as_a_path_of_one_machine(text: str, refused: bool) -> None:
+    document = parse(f"k: '{text}'\n")
+    assert bool(list(absolute_paths(document))) == refused

@@ -114,6 +114,9 @@ def test_local_settings_are_read_and_enter_no_hash(folder: Path) -> None:
     assert loaded.asserted_sha256 == before
     assert loaded.local.external_sources == {"cutlass": str(folder.parent / "cutlass")}
     assert loaded.folder(loaded.local.external_sources["cutlass"]) == folder.parent / "cutlass"
+    assert loaded.place("lab:vllm/nightly") == Path("/mnt/lab/vllm/nightly")
+    assert loaded.place("lab:/vllm") == Path("/mnt/lab/vllm")
+    assert [loaded.place(text) for text in ("wheels", "attic:x")] == [Path("wheels"), Path("attic:x")]
 
 
 def test_the_example_of_local_settings_loads_and_says_every_key() -> None:
