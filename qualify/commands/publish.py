@@ -21,7 +21,7 @@ OUTPUT_VERSION = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("wheels", type=Path, nargs="+", metavar="WHEEL")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="made where it isn't there")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="made if need be; or SHARE:FOLDER")
     parser.add_argument(
         "--target", default="", metavar="ID", help="default: every target whose evidence lies beside the wheel"
     )
@@ -36,11 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
+    from qualify import matrix
     from qualify.publishers import publisher
 
     evidences = [evidence for wheel in arguments.wheels for evidence in _proven(wheel, arguments)]
+    destination = str(matrix.load(arguments.matrix).place(arguments.to))
     progress = _progress if sys.stderr.isatty() else None
-    published = publisher("folder").publish(evidences, arguments.to, now=datetime.now(UTC), progress=progress)
+    published = publisher("folder").publish(evidences, destination, now=datetime.now(UTC), progress=progress)
     if arguments.json:
         rows = [
             {"wheel": p.filename, "sha256": p.sha256, "target": p.target, "index": p.index, "new": p.new}
