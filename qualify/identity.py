@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from qualify.facts import VersionModule, WheelFacts
 from qualify.matrix.model import BUILD_MODES, Matrix
@@ -130,7 +130,7 @@ def identity_of_version(
     """
     try:
         version = Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return Identity(text, origin, grade, notes=(f'"{text}" is no PEP 440 version',))
     release = public_base(version)
     identity = Identity(text, origin, grade, base=release, dev=version.dev)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from qualify.checks.case import Case
 from qualify.checks.registry import Observation, check
@@ -15,7 +15,7 @@ from qualify.report import Severity
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return None
 
 
@@ -112,6 +112,21 @@ def folder_differs(case: Case) -> Iterator[Observation]:
 
 def _same(a: str, b: str) -> bool:
     return _version(a) is not None and _version(a) == _version(b)
+
+
+@check("NAM006", "wheel-format")
+def wheel_format(case: Case) -> Iterator[Observation]:
+    """WHEEL states a version of the wheel format that installers refuse.
+
+    Why: an installer must refuse a `Wheel-Version` whose major number it does not know; there is none but 1 today. A
+    missing one says that WHEEL was not written by a build backend.
+
+    Mend: build the wheel with a PEP 517 backend.
+    """
+    info = case.facts.dist_info
+    if info is not None and "WHEEL" in info.files and info.wheel_version.partition(".")[0] != "1":
+        found = f"Wheel-Version {info.wheel_version or 'missing'}"
+        yield Observation(f"{info.folder}/WHEEL", found, "1.0", "build the wheel again")
 
 
 _REBUILD = "build the wheel again, or relabel file name, folder, METADATA and RECORD together"

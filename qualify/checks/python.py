@@ -64,16 +64,16 @@ def requires_python(case: Case) -> Iterator[Observation]:
     path = f"{info.folder}/METADATA"
     try:
         specifiers = SpecifierSet(info.requires_python)
-    except InvalidSpecifier:
+    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
         found = f"Requires-Python {info.requires_python!r}"
         yield Observation(path, found, "a version specifier", "correct requires-python in the project")
         return
     # "3.12" means the series: one release of it is enough.
-    lacking = [
-        python
-        for python in case.policy.python
-        if not any(specifiers.contains(f"{python}{patch}", prereleases=True) for patch in ("", ".99"))
-    ]
+    lacking = [python for python in case.policy.python if not _allows(specifiers, python)]
     if _matters(case, lacking):
         found = f"Requires-Python {info.requires_python}"
         yield Observation(path, found, f"Python {', '.join(lacking)} allowed", "correct requires-python, or the target")
+
+
+def _allows(specifiers: SpecifierSet, python: str) -> bool:
+    return any(specifiers.contains(f"{python}{patch}", prereleases=True) for patch in ("", ".99"))

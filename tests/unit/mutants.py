@@ -86,6 +86,11 @@ MUTANTS = (
     Case("a decompressor that this host lacks", lambda: _with_problem(ProblemKind.ENVIRONMENT), "ARC003"),
     Case("an editable install's finder", lambda: wheel(files={"__editable___axpy_finder.py": "x = 1\n"}), "EDI001"),
     Case("a path to a source tree", lambda: wheel(files={"axpy.pth": "/home/me/src/axpy\n"}), "EDI002"),
+    Case(
+        "the hook of another backend's editable install",
+        lambda: wheel(files={"axpy-editable.pth": "import _axpy_editable_loader\n", "_axpy_editable_loader.py": ""}),
+        "EDI002",
+    ),
     Case("no WHEEL", lambda: wheel(omit=["axpy-0.1.0.dist-info/WHEEL"]), "NAM001"),
     Case("another name in METADATA", lambda: wheel(metadata=_metadata("Name: axpi", "Version: 0.1.0")), "NAM002"),
     Case("another version in METADATA", lambda: wheel(metadata=_metadata("Name: axpy", "Version: 0.1.1")), "NAM003"),
@@ -101,6 +106,11 @@ MUTANTS = (
         "NAM004",
     ),
     Case("a dist-info folder of another version", lambda: _renamed_info("axpy-0.1.1.dist-info"), "NAM005"),
+    Case(
+        "a wheel format that no installer knows",
+        lambda: wheel(wheel=f"Wheel-Version: 2.0\nRoot-Is-Purelib: false\nTag: {TAG}\n"),
+        "NAM006",
+    ),
     Case("no RECORD", lambda: wheel(omit=["axpy-0.1.0.dist-info/RECORD"]), "REC001"),
     Case(
         "a file changed after packing",
@@ -308,6 +318,10 @@ NEAR_MISSES = (
     Case("a tag that serves any Python", lambda: wheel(tag="py3-none-manylinux_2_28_x86_64")),
     Case("a tag per Python", lambda: wheel(tag="cp311.cp312.cp313-cp311.cp312.cp313-manylinux_2_28_x86_64")),
     Case("a path file that names a folder inside the wheel", lambda: wheel(files={"axpy.pth": "axpy/vendored\n"})),
+    Case(
+        "a path file that starts a hook of the wheel's own",
+        lambda: wheel(files={"axpy.pth": "import axpy; axpy.patch()\n"}),
+    ),
     Case(
         "a retag of the file name alone, by someone else",
         lambda: wheel(wheel="Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-abi3-linux_x86_64\n"),
