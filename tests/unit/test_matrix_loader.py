@@ -147,3 +147,8 @@ def test_the_repository_s_matrix_loads_with_three_targets() -> None:
     for target in matrix.targets:
         fa2 = matrix.expectations(target)["vllm/vllm_flash_attn/_vllm_fa2_C"]
         assert fa2.code_for(Profile.UPSTREAM) is Code.JIT
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*/matrix.yaml")), ids=lambda path: path.parent.name)
+def test_every_example_s_matrix_loads(path: Path) -> None:
+    assert load(path).matrix.targets
