@@ -52,7 +52,7 @@ def dispatch(prog: str, description: str, commands: Mapping[str, str], argv: Seq
         for name, module in commands.items():
             # Only the chosen command is imported: starting up costs what that command needs, no more.
             if name == chosen:
-                command: Command = importlib.import_module(module)  # type: ignore[assignment]
+                command: Command = importlib.import_module(module)
                 command.configure(subparsers.add_parser(name, help=command.HELP, description=command.HELP))
             else:
                 subparsers.add_parser(name, help=_help(module), add_help=False)
