@@ -158,7 +158,7 @@ def make_plan(
     """
     if source is None:
         with tempfile.TemporaryDirectory(prefix="wheel-assay-plan-") as folder:
-            opened = open_source(loaded, Path(folder) / "source", progress=progress)
+            opened = open_source(loaded, Path(folder) / "source", progress=progress, whole=False)
             return make_plan(
                 loaded,
                 target,

@@ -42,7 +42,32 @@ from builders.toolsearch_collector import VERSION
 from qualify.errors import PreflightError, UnavailableError
 from qualify.matrix.model import Build
 
-__all__ = ["Facts", "Item", "Run", "Status", "collect", "judge", "judge_tools_alone", "refuse_if_unmet", "request_for"]
+__all__ = [
+    "Facts",
+    "Item",
+    "Run",
+    "Status",
+    "ask_backend",
+    "collect",
+    "hook_of",
+    "judge",
+    "judge_tools_alone",
+    "refuse_if_unmet",
+    "request_for",
+    "static_requirements_met",
+]
+    "ask_backend",
+    "static_requirements_met",
+    "Facts",
+    "Item",
+    "Run",
+    "Status",
+    "collect",
+    "judge",
+    "judge_tools_alone",
+    "refuse_if_unmet",
+    "request_for",
+]
 
 # Runs a Python 3.8 or newer with these arguments where the build will run, and returns what it wrote to stdout.
 Run = Callable[[Sequence[str]], str]
@@ -85,8 +110,13 @@ def request_for(
         folders=tuple(folders),
         remotes=tuple(dict.fromkeys(e.repository for e in plan.needed_externals if not e.copy)) if network else (),
         requirements=plan.requirements,
-        hook={"tree": tree, "backend": plan.backend.name, "backend_path": list(plan.backend.path)} if tree else None,
+        hook=hook_of(plan, tree) if tree else None,
     )
+
+
+def hook_of(plan: Plan, tree: str) -> dict[str, Any]:
+    """What the collector needs to ask the build backend of ``tree``, a path of the place where it runs."""
+    return {"tree": tree, "backend": plan.backend.name, "backend_path": list(plan.backend.path)}
 
 
 def collect(request: Request, run: Run) -> Facts:
@@ -96,14 +126,24 @@ def collect(request: Request, run: Run) -> Facts:
 
     :raises UnavailableError: the place gave no facts.
     """
-    facts = dict(_run(replace(request, hook=None), run))
-    facts["hook_asked"] = request.hook is not None
-    if request.hook is None or not facts.get("interpreter"):
-        return facts
-    installed = Environment.of(facts["interpreter"])
-    if not any(unmet(requirement, installed) for requirement in request.requirements):
-        facts["hook"] = _run(replace(request, tools=(), remotes=(), look_in=(), headers_in=()), run)["hook"]
+    facts = {**_run(replace(request, hook=None), run), "hook_asked": request.hook is not None}
+    if request.hook is not None and static_requirements_met(request.requirements, facts):
+        return ask_backend(request, facts, run)
     return facts
+
+
+def static_requirements_met(requirements: Sequence[str], facts: Facts) -> bool:
+    """Whether the interpreter has everything that the build backend needs to be asked."""
+    if not facts.get("interpreter"):
+        return False
+    installed = Environment.of(facts["interpreter"])
+    return not any(unmet(requirement, installed) for requirement in requirements)
+
+
+def ask_backend(request: Request, facts: Facts, run: Run) -> Facts:
+    """``facts`` with the answer of the backend's hook, which runs the project's own code."""
+    hook = _run(replace(request, tools=(), remotes=(), look_in=(), headers_in=()), run)["hook"]
+    return {**facts, "hook": hook, "hook_asked": True}
 
 
 def _run(request: Request, run: Run) -> Facts:

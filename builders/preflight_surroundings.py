@@ -94,7 +94,8 @@ def judge_requirements(plan: Plan, facts: Facts, *, environment_follows: bool = 
     installed = Environment.of(interpreter)
     static = [item for text in plan.requirements for item in _judge_requirement(text, plan, installed, interpreter)]
     missing = [item.name for item in static if item.refuses]
-    return (*static, *_judge_hook(plan, facts, missing, installed))
+    # A backend asks again for what the table names already, and two requirements may lack the same third.
+    return tuple(dict.fromkeys((*static, *_judge_hook(plan, facts, missing, installed))))
 
 
 def requirement_name(text: str, plan: Plan) -> str:

@@ -37,15 +37,17 @@ class Source:
     origin: str  # the sdist's file name, or the repository as the matrix names it
     sha256: str  # of the sdist; "" for git
     environment: Mapping[str, str] = field(default_factory=dict)  # what the build needs so that the commit stays
+    whole: bool = True  # False: only the files that a plan reads; nothing can be built from it
 
 
 def say_nothing(message: str) -> None:
     """The progress of a caller that wants none."""
 
 
-def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_nothing) -> Source:
+def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_nothing, whole: bool = True) -> Source:
     """Make a fresh export of the pin's source in ``work`` (a folder that is empty or not there yet).
 
+    :param whole: False unpacks of an sdist only what a plan reads, which takes a tenth of the time.
     :raises PreflightError: the source is not what the pin says (commit, tags, shallow, dirty), or cannot be unpacked.
     :raises ConfigurationError: the pin cannot name a source (a git source with an abbreviated commit).
     :raises UnavailableError: the network or git was not there.
@@ -61,7 +63,7 @@ def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_no
     work.mkdir(parents=True, exist_ok=True)
     match pin.source:
         case SdistSource():
-            return open_sdist(matrix, pin.source, work, progress=progress)
+            return open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
         case GitSource():
             return open_git(matrix, pin.source, work, progress=progress)
 

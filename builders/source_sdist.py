@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import tarfile
+from collections.abc import Callable
 from email.parser import HeaderParser
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,13 @@ _LOCAL_COMMIT = re.compile(r"\+(?:[a-z0-9]+\.)*g([0-9a-f]{7,40})(?:\.|$)")
 _COMMIT_NAMES = ("__commit_id__", "commit_id", "__commit__", "git_commit", "__git_version__", "git_version")
 
 
-def open_sdist(matrix: LoadedMatrix, source: SdistSource, work: Path, *, progress: Progress) -> Source:
+# What a plan reads, besides the files that state the commit; CMake files may lie anywhere.
+PLAN_READS = ("pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO")
+
+
+def open_sdist(
+    matrix: LoadedMatrix, source: SdistSource, work: Path, *, progress: Progress, whole: bool = True
+) -> Source:
     """Fetch, unpack and read one sdist; see :func:`builders.source.open_source` for what is raised."""
     from qualify.fetching import Fetcher
 
@@ -34,8 +42,9 @@ def open_sdist(matrix: LoadedMatrix, source: SdistSource, work: Path, *, progres
         named = matrix.path.parent / source.sdist
     progress(f"fetching {source.sdist}")
     archive = Fetcher(local=matrix.local).fetch_sdist(named, source.sha256)
-    progress(f"unpacking {archive.name}")
-    tree = unpack(archive, work)
+    progress(f"unpacking {archive.name}" if whole else f"reading {archive.name}")
+    read = (*PLAN_READS, *matrix.matrix.build.commit_files, *matrix.matrix.build.external_sources)
+    tree = unpack(archive, work, None if whole else lambda name: _read_by_a_plan(name, read))
     commit, commit_from = stated_commit(tree, matrix.matrix.build.commit_files)
     pinned = matrix.matrix.pin.commit
     if commit and not commits_agree(commit, pinned):
@@ -64,11 +73,19 @@ def open_sdist(matrix: LoadedMatrix, source: SdistSource, work: Path, *, progres
         origin=archive.name,
         sha256=source.sha256,
         environment=environment,
+        whole=whole,
     )
 
 
-def unpack(archive: Path, work: Path) -> Path:
-    """Unpack a ``.tar.gz`` sdist into ``work`` and return its one top folder.
+def _read_by_a_plan(name: str, patterns: tuple[str, ...]) -> bool:
+    inside = name.partition("/")[2]
+    if inside.endswith(("CMakeLists.txt", ".cmake")):
+        return True
+    return any(fnmatchcase(inside, pattern) for pattern in patterns)
+
+
+def unpack(archive: Path, work: Path, wanted: Callable[[str], bool] | None = None) -> Path:
+    """Unpack a ``.tar.gz`` sdist into ``work`` and return its one top folder; only files that are ``wanted``, if given.
 
     Bounds are checked from the headers while the archive is read, before a member's bytes are written; the standard
     library's ``data`` filter refuses absolute names, names and links that lead out, and devices.
@@ -88,7 +105,8 @@ def unpack(archive: Path, work: Path) -> Path:
                         f"the sdist unpacks to more than {MAX_MEMBERS} members or {MAX_BYTES >> 30} GiB",
                         where=archive.name,
                     )
-                tar.extract(member, work, filter="data")
+                if wanted is None or (member.isfile() and wanted(member.name)):
+                    tar.extract(member, work, filter="data")
     except tarfile.FilterError as error:
         raise PreflightError(f"the sdist is unsafe to unpack: {error}", where=archive.name) from error
     except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:

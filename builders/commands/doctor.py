@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def _look_at_target(
     loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
 ) -> tuple[Item, ...]:
     from builders.plan import make_plan
-    from builders.preflight import collect, judge, request_for
+    from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
     from builders.source import open_source
     from builders.toolsearch import run_here
 
@@ -86,7 +87,8 @@ def _look_at_target(
 
     follows = arguments.requirement_mode == "isolated"
     with tempfile.TemporaryDirectory(prefix="wheel-assay-doctor-") as folder:
-        source = open_source(loaded, Path(folder) / "source", progress=say)
+        # The whole tree is for the backend's hook alone, which runs only once the static requirements are met.
+        source = open_source(loaded, Path(folder) / "read", progress=say, whole=False)
         plan = make_plan(
             loaded,
             arguments.target,
@@ -100,13 +102,17 @@ def _look_at_target(
         request = request_for(
             plan,
             python=arguments.python,
-            tree="" if arguments.static or follows else str(source.tree),
             look_in=look_in,
             environment=assignments(arguments.env),
             folders=[str(scratch)],
             network=not arguments.no_network,
         )
-        return judge(plan, collect(request, run_here), environment_follows=follows)
+        facts = collect(request, run_here)
+        if not (arguments.static or follows) and static_requirements_met(plan.requirements, facts):
+            tree = open_source(loaded, Path(folder) / "whole", progress=say).tree
+            say("asking the build backend")
+            facts = ask_backend(replace(request, hook=hook_of(plan, str(tree))), facts, run_here)
+        return judge(plan, facts, environment_follows=follows)
 
 
 def show(items: tuple[Item, ...], *, as_json: bool) -> ExitCode:

@@ -28,6 +28,14 @@ def test_an_sdist_states_its_commit_and_keeps_it(tmp_path: Path) -> None:
     assert said
 
 
+def test_only_what_a_plan_reads(tmp_path: Path) -> None:
+    files = {**FILES, "csrc/a.cu": "x", "cmake/deep/b.cmake": "", "tiny/__init__.py": ""}
+    source = open_source(sdist_matrix(tmp_path, files), tmp_path / "work", whole=False)
+    assert not source.whole
+    there = {str(path.relative_to(source.tree)) for path in source.tree.rglob("*") if path.is_file()}
+    assert there == {*FILES, "cmake/deep/b.cmake"}
+
+
 def test_a_longer_pin_agrees_with_what_a_shorter_statement_says(tmp_path: Path) -> None:
     loaded = sdist_matrix(tmp_path, pinned="4ba787ec9" + "0" * 31)
     assert open_source(loaded, tmp_path / "work").commit == "4ba787ec9"
