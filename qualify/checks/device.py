@@ -92,6 +92,8 @@ def listed_kernel_not_native(case: Case) -> Iterator[Observation]:
     """
     for member in case.compiled:
         kernels, demand = case.kernels[member.path], case.demand(member.path)
+        if demand.code in (Code.NATIVE, Code.JIT) and not runs(kernels):
+            continue  # DEV001 says it once, for all of them
         for pattern in demand.kernels:
             matching = {name for name in kernels.best if fnmatchcase(name, pattern)}
             missing = tuple(sorted(matching & _not_native(kernels)))
