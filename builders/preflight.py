@@ -56,18 +56,6 @@ __all__ = [
     "request_for",
     "static_requirements_met",
 ]
-    "ask_backend",
-    "static_requirements_met",
-    "Facts",
-    "Item",
-    "Run",
-    "Status",
-    "collect",
-    "judge",
-    "judge_tools_alone",
-    "refuse_if_unmet",
-    "request_for",
-]
 
 # Runs a Python 3.8 or newer with these arguments where the build will run, and returns what it wrote to stdout.
 Run = Callable[[Sequence[str]], str]
