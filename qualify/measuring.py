@@ -33,7 +33,8 @@ from qualify.matrix.model import Matrix
 from qualify.probes import ProbeRequest, Runner
 
 OBSERVATION_VERSION = 1
-TIMEOUT = 900.0  # seconds for installing, and again for importing
+TIMEOUT = 900.0  # seconds for installing
+IMPORT_TIMEOUT = 300.0
 
 VERSION_MODULE = "version module"
 IMPORT = "import"
@@ -160,6 +161,7 @@ def install(
     dependencies: bool = True,
     find_links: Sequence[Path] = (),
     timeout: float = TIMEOUT,
+    import_timeout: float = IMPORT_TIMEOUT,
     machine: str = "",
     labels: Sequence[str] = (),
 ) -> Observation:
@@ -187,6 +189,7 @@ def install(
         dependencies=dependencies,
         find_links=tuple(find_links),
         timeout=timeout,
+        import_timeout=import_timeout,
     )
     result = runner.install_and_import(request)
     observation = replace(
@@ -215,6 +218,8 @@ def install(
             companions_origin="as installed",
         )
     reason = f"the import failed: {error}" if stage != "done" else _doubt(result, facts, imported)
+    if not reason and identity.commit_match(static.commit, imported.commit) is identity.CommitMatch.OTHER:
+        reason = f"imported it states commit {imported.commit}, and its files {static.commit}"
     return _inconclusive(imported, reason) if reason else imported
 
 
@@ -252,8 +257,9 @@ def _identified(
     observation = replace(
         observation, commit=seen.commit, commit_origin=seen.commit_origin, build_mode=seen.build_mode, dirty=seen.dirty
     )
-    # Two commits in one wheel, two versions that differ in more than a suffix, a text that is no version.
-    return _inconclusive(observation, "; ".join(seen.notes)) if seen.notes else observation
+    # Two commits in one wheel, two versions that differ in more than a suffix, a text that is no version ("dev").
+    doubts = [*seen.notes, *(identity.identity_of_version(module.version).notes if module.version else ())]
+    return _inconclusive(observation, "; ".join(doubts)) if doubts else observation
 
 
 def _version_module(facts: WheelFacts, subject: Subject) -> VersionModule | None:
@@ -312,14 +318,15 @@ def _inconclusive(observation: Observation, reason: str) -> Observation:
 
 
 def _not_installed(facts: WheelFacts, stage: str, error: str, output: str) -> UnavailableError:
-    errors = [line.removeprefix("ERROR: ") for line in output.split("\n") if line.startswith("ERROR: ")]
-    why = errors[-1][:500] if errors else error
+    lines = [line.strip() for line in output.split("\n") if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    why = errors[-1][:500] if errors else "; ".join([error, *(line[:200] for line in lines[-2:])])
     if "is not a supported wheel on this platform" in output:
-        action = "measure on a machine of the wheel's own platform, or without --local: then nothing is installed"
+        action = "measure on a machine of the wheel's own platform, or without --local, then nothing is installed"
     elif "No matching distribution" in output:
         action = "name a folder with the dependencies by --find-links, or leave them out by --no-deps"
     else:
-        action = "see what pip printed above, or measure without --local"
+        action = "measure without --local, then nothing is installed"
     return UnavailableError(f"{stage} failed: {why}", where=facts.filename, action=action)
 
 

@@ -28,7 +28,8 @@ class ProbeRequest:
     companions: tuple[str, ...]  # distributions whose installed versions are wanted
     dependencies: bool  # False: the wheel alone (pip's --no-deps)
     find_links: tuple[Path, ...]  # folders of wheels; nothing comes from a network
-    timeout: float  # seconds for each step
+    timeout: float  # seconds for making the environment, and again for installing
+    import_timeout: float
 
     def inside(self, wheel: str, work: str, find_links: tuple[str, ...]) -> dict[str, Any]:
         """The request as :data:`INSIDE` reads it, with paths as they are in there."""
@@ -42,6 +43,7 @@ class ProbeRequest:
             "dependencies": self.dependencies,
             "find_links": list(find_links),
             "timeout": self.timeout,
+            "import_timeout": self.import_timeout,
         }
 
 

@@ -7,7 +7,7 @@ of ours, so that it runs in any container beside the wheel::
 
 The request: ``wheel`` (path), ``work`` (an empty folder), ``import_name``, ``distribution``, ``version_module``
 (dotted; may be ""), ``companions`` (distribution names), ``dependencies`` (install them, from ``find_links``
-alone), ``timeout`` (seconds for each of the two steps).
+alone), ``timeout`` and ``import_timeout`` (seconds for installing and for importing).
 
 The result: ``stage`` (what was reached: ``environment``, ``install``, ``import`` or ``done``), ``error`` (one line, ""
 where the stage is done), ``output`` (the end of what was printed), and, of the environment, ``python``, ``machine``,
@@ -36,7 +36,8 @@ RESULT_LIMIT = 1 << 20
 PROBE = """
 import importlib, importlib.metadata, json, sys
 request, path = json.loads(sys.argv[1]), sys.argv[2]
-found = {"distribution_version": "", "companions": {}, "runtime_version": "", "commit_id": "", "files": [], "error": ""}
+found = {"distribution_version": "", "companions": {}, "runtime_version": "", "commit_id": ""}
+found |= {"module_file": "", "files": [], "error": ""}
 def version(name):
     try:
         return importlib.metadata.version(name)
@@ -51,11 +52,14 @@ def save():
         json.dump(found, stream)
 found["distribution_version"] = version(request["distribution"])
 found["companions"] = {name: version(name) for name in request["companions"]}
+found["error"] = "the import ended the process"
 save()
+found["error"] = ""
 try:
     module = importlib.import_module(request["import_name"])
     found["runtime_version"] = text(getattr(module, "__version__", ""))
     found["files"] = files(module)
+    found["module_file"] = found["files"][0]
     if request["version_module"]:
         module = importlib.import_module(request["version_module"])
         found["commit_id"] = text(getattr(module, "__commit_id__", None) or getattr(module, "commit_id", None))
@@ -117,11 +121,11 @@ def install_and_import(request: dict[str, Any]) -> dict[str, Any]:
     result["stage"] = "import"
     found_path = work / "found.json"
     probe = [str(python), "-I", "-c", PROBE, json.dumps(request), str(found_path)]
-    ran = _step(probe, work / "empty", variables, request["timeout"], result)
-    files = _take(found_path, result)
+    ran = _step(probe, work / "empty", variables, request["import_timeout"], result)
+    module, files = _take(found_path, result)
     if not ran or result["error"]:
         return result
-    _prove_place(environment, files, result)
+    _prove_place(environment, module, files, result)
     result["stage"] = "done"
     return result
 
@@ -166,7 +170,7 @@ def _step(command: list[str], folder: Path, variables: dict[str, str], timeout: 
             code = process.wait(timeout)
             error = "" if code == 0 else f"{_name(command)} ended with {_ending(code)}"
         except subprocess.TimeoutExpired:
-            error = f"{_name(command)} took longer than {timeout} s"
+            error = f"{_name(command)} took longer than {timeout:g} s"
         finally:
             # What the step started goes with it, else its pipe would keep this waiting.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -197,7 +201,7 @@ def _ending(code: int) -> str:
     return f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
 
 
-def _take(path: Path, result: dict[str, Any]) -> list[str]:
+def _take(path: Path, result: dict[str, Any]) -> tuple[str, list[str]]:
     """What the probe wrote.  It ran code of the wheel, so its shape is checked like any foreign input."""
     try:
         with path.open("rb") as stream:
@@ -215,19 +219,19 @@ def _take(path: Path, result: dict[str, Any]) -> list[str]:
     if not result["error"]:
         result["error"] = found["error"] if isinstance(found.get("error"), str) else "the import left no result"
     files = found.get("files")
-    return [name for name in files if isinstance(name, str) and name] if isinstance(files, list) else []
+    names = [name for name in files if isinstance(name, str) and name] if isinstance(files, list) else []
+    module = found.get("module_file")
+    return (module if isinstance(module, str) else ""), names
 
 
-def _prove_place(environment: Path, files: list[str], result: dict[str, Any]) -> None:
-    """Every imported file must lie in the fresh environment; the first is hashed, to be held against the wheel's."""
+def _prove_place(environment: Path, module: str, files: list[str], result: dict[str, Any]) -> None:
+    """Imported files must lie in the fresh environment; the module's own is hashed, to be held against the wheel."""
     site = environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    for name in files:
-        real = Path(os.path.realpath(name))
-        if environment not in real.parents:
-            result["outside"].append(name)
-        elif not result["module"] and site in real.parents and real.is_file():
-            result["module"] = real.relative_to(site).as_posix()
-            result["module_sha256"] = hashlib.sha256(real.read_bytes()).hexdigest()
+    result["outside"] = [name for name in files if environment not in Path(os.path.realpath(name)).parents]
+    real = Path(os.path.realpath(module)) if module else environment
+    if site in real.parents and real.is_file():
+        result["module"] = real.relative_to(site).as_posix()
+        result["module_sha256"] = hashlib.sha256(real.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from qualify.files import copy_atomic
 from qualify.probes import INSIDE, ProbeRequest
 
 _RESULT_LIMIT = 4 << 20  # bytes
-_GRACE = 60.0  # seconds that the program may take beside its two steps
+_GRACE = 60.0  # seconds that the program may take beside its steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class LocalRunner:
             (folder / "work").mkdir()
             content = request.inside(str(wheel), str(folder / "work"), links)
             (folder / "request.json").write_text(json.dumps(content), encoding="utf-8")
-            self._run(folder, request.timeout)
+            self._run(folder, 2 * request.timeout + request.import_timeout + _GRACE)
             return _result(folder / "result.json")
 
     def _run(self, folder: Path, timeout: float) -> None:
@@ -54,7 +54,7 @@ class LocalRunner:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                timeout=3 * timeout + _GRACE,
+                timeout=timeout,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
