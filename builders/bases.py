@@ -22,11 +22,19 @@ from qualify.errors import ConfigurationError, UnavailableError, UsageError
 from qualify.files import locked, write_atomic
 from qualify.matrix.model import Base
 
-Say = Callable[[str], None]
+Detail = Callable[[str], None]
 
 ROLES = {"build": ("build",), "cross": ("build", "cross")}  # each made from the one before it
 _LOCK = "bases.lock.yaml"
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+
+
+class Listener(Protocol):
+    """Who hears what happens (see :class:`builders.engines.Listener`)."""
+
+    def say(self, text: str) -> None: ...
+
+    def detail(self, text: str) -> None: ...
 
 
 class ImageStore(Protocol):
@@ -44,7 +52,9 @@ class ImageStore(Protocol):
     def digest(self, image: str, machine: str) -> str:
         """The digest that the registry has for a tag now. :raises UnavailableError: it does not answer."""
 
-    def build(self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, say: Say) -> str:
+    def build(
+        self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, detail: Detail
+    ) -> str:
         """Build one Dockerfile; returns the image's id."""
 
 
@@ -60,14 +70,14 @@ def dockerfiles() -> Path:
     raise ConfigurationError("the Dockerfiles are not there", where=str(here), action="install wheel-assay again")
 
 
-def build_image(store: ImageStore, base: Base, machine: str, role: str, say: Say) -> tuple[str, str]:
+def build_image(store: ImageStore, base: Base, machine: str, role: str, listener: Listener) -> tuple[str, str]:
     """The image of a role for a machine, made where it is not there yet.
 
     :returns: its id, and where its base came from: "registry" or "bootstrap".
     :raises UnavailableError: neither a registry nor Debian's packages can be had.
     :raises ConfigurationError: the base's image has no digest in the lock though its registry answers.
     """
-    image, origin = ensure_base(store, base, machine, say)
+    image, origin = ensure_base(store, base, machine, listener)
     files = _context()
     for name in ROLES[role]:
         dockerfile = f"{name}.Dockerfile"
@@ -75,14 +85,14 @@ def build_image(store: ImageStore, base: Base, machine: str, role: str, say: Say
         with locked(_lock_file(tag), timeout=3600, purpose=f"making {tag}"):
             found = store.find(tag)
             if not found:
-                say(f"building image {tag}")
-                found = store.build(files, dockerfile, tag, image, machine, say)
+                listener.say(f"building image {tag}")
+                found = store.build(files, dockerfile, tag, image, machine, listener.detail)
         image = found
     return image, origin
 
 
 def ensure_base(
-    store: ImageStore, base: Base, machine: str, say: Say, *, refresh: bool = False, lock: Path | None = None
+    store: ImageStore, base: Base, machine: str, listener: Listener, *, refresh: bool = False, lock: Path | None = None
 ) -> tuple[str, str]:
     """The base image itself; ``refresh`` bootstraps anew where it would be found.  Returns id and origin."""
     if base.image:
@@ -94,7 +104,7 @@ def ensure_base(
         except UnavailableError as error:
             if not base.bootstrap:
                 raise
-            say(f"base {base.image}: {error.what}; made from {base.bootstrap}'s packages instead")
+            listener.say(f"base {base.image}: {error.what}; made from {base.bootstrap}'s packages instead")
         else:
             raise ConfigurationError(
                 f"{base.image} for {machine} has no digest in the lock",
@@ -108,8 +118,8 @@ def ensure_base(
     with locked(_lock_file(tag), timeout=3600, purpose=f"making {tag}"):
         found = "" if refresh else store.find(tag)
         if not found:
-            say(f"bootstrapping {tag}")
-            with bootstrapped(base.bootstrap, machine, say) as archive:
+            listener.say(f"bootstrapping {tag}")
+            with bootstrapped(base.bootstrap, machine, listener.detail) as archive:
                 found = store.load(archive, tag)
     return found, "bootstrap"
 

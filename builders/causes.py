@@ -39,7 +39,7 @@ _LOOK_AFTER = 6
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind`` is one of :data:`FIRST` or :data:`SECOND`; ``line`` counts from 1; ``lines`` are the words of the log."""
+    """``kind`` is one of :data:`FIRST` or :data:`SECOND`; ``line`` counts from 1; ``lines`` are the log's."""
 
     kind: str
     line: int

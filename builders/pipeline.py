@@ -145,7 +145,7 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
     )
     with contextlib.ExitStack() as stack:
         with run.timed("room"):
-            room = stack.enter_context(engine.open(wanted, log.say))
+            room = stack.enter_context(engine.open(wanted, log))
             room.put(root, room.paths.source)
         if spec.mode == "isolated":
             with run.timed("preflight of the place"):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from builders.engines import Engine, RoomRequest, Step, choose_engine
+from builders.engines import Engine, Listener, RoomRequest, Step, choose_engine
 from qualify.errors import UnavailableError
 from qualify.files import copy_atomic
 from qualify.matrix.model import Base, Target
@@ -26,11 +26,11 @@ _RESULT_LIMIT = 4 << 20  # bytes
 class RoomRunner:
     """A fresh room for each wheel, with the programs of ``machine``."""
 
-    def __init__(self, engine: Engine, base: Base, machine: str, say: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, base: Base, machine: str, listener: Listener) -> None:
         self._engine = engine
         self._base = base
         self._machine = machine
-        self._say = say
+        self._listener = listener
         self._image = ""
 
     @property
@@ -46,7 +46,7 @@ class RoomRunner:
         wanted = RoomRequest(f"measure-{secrets.token_hex(4)}", self._machine, "build", self._base, "measure")
         with tempfile.TemporaryDirectory(prefix="wheel-assay-measure-") as name:
             work = Path(name)
-            with self._engine.open(wanted, self._say) as room:
+            with self._engine.open(wanted, self._listener) as room:
                 self._image = room.image
                 tools = room.paths.tools
                 links = self._fill(request, work / "in", tools)
@@ -97,12 +97,12 @@ def _result(path: Path) -> Mapping[str, Any]:
     return result
 
 
-def runner_for(target: Target, engine: str, say: Callable[[str], None]) -> Runner:
+def runner_for(target: Target, engine: str, listener: Listener) -> Runner:
     """The runner of an engine for a target's machine; on this host the wheel's code runs under the caller's account.
 
     :raises UnavailableError: the engine does not answer, or none can run that machine.
     """
-    chosen = choose_engine(engine, target.machine, say)
+    chosen = choose_engine(engine, target.machine, listener.say)
     if chosen.name == "local":
         return LocalRunner()
-    return RoomRunner(chosen, target.base, target.machine, say)
+    return RoomRunner(chosen, target.base, target.machine, listener)

@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from builders.bases import build_image, ensure_base, renew_lock, role_for
     from builders.engines.docker import DockerEngine
     from builders.plan import chosen_target
+    from builders.progress import Console
     from qualify.matrix import load
 
     loaded = load(arguments.matrix)
@@ -51,8 +52,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         machine = native if how == "cross" else target.machine
         role = role_for("cross" if machine != target.machine else "native")
         if arguments.refresh:
-            ensure_base(store, target.base, machine, _say, refresh=True)
-        image, origin = build_image(store, target.base, machine, role, _say)
+            ensure_base(store, target.base, machine, Console(sys.stderr), refresh=True)
+        image, origin = build_image(store, target.base, machine, role, Console(sys.stderr))
         rows.append({"target": name, "role": role, "machine": machine, "image": image, "origin": origin})
     lines = [f"{row['target']}: {row['role']} on {row['machine']}, {row['origin']}, {row['image']}" for row in rows]
     _print({"version": 1, "images": rows}, arguments.json, lines)
@@ -63,7 +64,3 @@ def _print(document: dict[str, object], as_json: bool, lines: list[str]) -> None
     text = json.dumps(document, indent=2) if as_json else "\n".join(lines)
     if text:
         sys.stdout.write(f"{text}\n")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

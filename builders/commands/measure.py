@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     from builders.plan import chosen_target
     from builders.probing import runner_for
+    from builders.progress import Console
     from qualify import measuring
     from qualify.matrix import load
     from qualify.opening import read_wheel
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         arguments.wheel,
         facts,
         measuring.subject_of(facts, loaded.matrix),
-        runner_for(target, arguments.engine, _say),
+        runner_for(target, arguments.engine, Console(sys.stderr)),
         now=datetime.now(UTC),
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
@@ -61,7 +62,3 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         sys.stdout.write("\n".join(measuring.lines(observation)) + "\n")
     return ExitCode.OK if observation.conclusive else ExitCode.UNVERIFIED
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

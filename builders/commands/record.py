@@ -23,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     from builders.plan import chosen_target
     from builders.probing import runner_for
+    from builders.progress import Console
     from qualify import measuring, recording
     from qualify.matrix import load
 
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         arguments.target,
         matrix_path=arguments.matrix,
         evidence_path=arguments.evidence,
-        runner=runner_for(target, arguments.engine, _say),
+        runner=runner_for(target, arguments.engine, Console(sys.stderr)),
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
         now=datetime.now(UTC),
@@ -52,7 +53,3 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         sys.stdout.write(f"{recorded.path.name}: measured.{recorded.target}: {state}\n")
         sys.stdout.writelines(f"  {name}: {value}\n" for name, value in measured.items())
     return ExitCode.OK
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

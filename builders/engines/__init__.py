@@ -20,6 +20,16 @@ from qualify.matrix.model import Base
 Say = Callable[[str], None]  # one line of a log, without its end of line
 
 
+class Listener(Protocol):
+    """Who hears what an engine does."""
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+
+    def detail(self, text: str) -> None:
+        """A line of a tool's output, of which people see one now and then."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """What answered: name, version, and the machines it can run, the native one first."""
@@ -109,7 +119,7 @@ class Engine(Protocol):
     def info(self) -> EngineInfo:
         """:raises UnavailableError: it does not answer."""
 
-    def open(self, request: RoomRequest, say: Say) -> AbstractContextManager[Room]:
+    def open(self, request: RoomRequest, listener: Listener) -> AbstractContextManager[Room]:
         """:raises UnavailableError: this engine can't give such a room."""
 
 

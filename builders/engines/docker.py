@@ -23,7 +23,7 @@ import requests
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
 
 from builders.bases import build_image
-from builders.engines import EngineInfo, Outcome, Paths, RoomRequest, Say, Step
+from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
 from builders.host import Network, network_of_host, process_is_alive, process_mark
 from qualify.errors import BuildError as FailedBuild
 from qualify.errors import UnavailableError
@@ -57,11 +57,11 @@ class DockerEngine:
         return EngineInfo(self.name, version["Version"], (machine,), f"API {version['ApiVersion']}")
 
     @contextlib.contextmanager
-    def open(self, request: RoomRequest, say: Say) -> Iterator[DockerRoom]:
+    def open(self, request: RoomRequest, listener: Listener) -> Iterator[DockerRoom]:
         client = self._connected()
         with _answering():
-            _sweep(client, say)
-        image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, say)
+            _sweep(client, listener.say)
+        image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
         room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
         try:
             yield room
@@ -113,7 +113,9 @@ class DockerImages:
                 raise UnavailableError(f"{image} has nothing for {machine}", where="registry")
         return str(data.id)
 
-    def build(self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, say: Say) -> str:
+    def build(
+        self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, detail: Say
+    ) -> str:
         with _answering(), _context_archive(context) as archive:
             stream = self._client.api.build(
                 fileobj=archive,
@@ -135,7 +137,7 @@ class DockerImages:
                     )
                 for line in str(chunk.get("stream", "")).splitlines():
                     if line.strip():
-                        say(line)
+                        detail(line)
         return self.find(tag)
 
 

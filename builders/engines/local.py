@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from builders.engines import EngineInfo, Outcome, Paths, RoomRequest, Say, Step
+from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
 from builders.host import cache_folder, host_network_environment
 from qualify.errors import UnavailableError
 
@@ -37,7 +37,7 @@ class LocalEngine:
         return EngineInfo(self.name, platform.release(), (platform.machine(),), "this host")
 
     @contextlib.contextmanager
-    def open(self, request: RoomRequest, say: Say) -> Iterator[LocalRoom]:
+    def open(self, request: RoomRequest, listener: Listener) -> Iterator[LocalRoom]:
         if request.machine != platform.machine() or request.role != "build":
             raise UnavailableError(
                 f"the local engine makes wheels for this host's machine alone, {platform.machine()}",
