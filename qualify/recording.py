@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -92,6 +93,25 @@ def record(
             raise RefusedError("the matrix changed since it was read", where=str(path), action="look at it, run again")
         write_atomic(path, after)
         return Recorded(target, path, measured, True, observation)
+
+
+def to_json(recorded: Recorded) -> dict[str, Any]:
+    """What ``record --json`` prints."""
+    return {
+        "version": measuring.OBSERVATION_VERSION,
+        "target": recorded.target,
+        "new": recorded.new,
+        "measured": recorded.measured.model_dump(mode="json"),
+        "observation": measuring.to_json(recorded.observation),
+    }
+
+
+def lines(recorded: Recorded) -> list[str]:
+    """The same for people."""
+    state = "recorded" if recorded.new else "recorded already, with the same values"
+    values = recorded.measured.model_dump(mode="json")
+    head = f"{recorded.path.name}: measured.{recorded.target}: {state}"
+    return [head, *(f"  {name}: {value or 'none'}" for name, value in values.items())]
 
 
 def _writable_matrix(path: Path) -> None:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from qualify import measuring, recording
+    from qualify import recording
     from qualify.probes.local import LocalRunner
 
     print(f"proving {arguments.wheel.name} for {arguments.target} again", file=sys.stderr)
@@ -38,18 +38,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         find_links=arguments.find_links,
         now=datetime.now(UTC),
     )
-    measured = recorded.measured.model_dump(mode="json")
     if arguments.json:
-        content = {
-            "version": measuring.OBSERVATION_VERSION,
-            "target": recorded.target,
-            "new": recorded.new,
-            "measured": measured,
-            "observation": measuring.to_json(recorded.observation),
-        }
-        print(json.dumps(content, indent=2))
+        print(json.dumps(recording.to_json(recorded), indent=2))
     else:
-        state = "recorded" if recorded.new else "recorded already, with the same values"
-        print(f"{recorded.path.name}: measured.{recorded.target}: {state}")
-        print("\n".join(f"  {name}: {value}" for name, value in measured.items()))
+        print("\n".join(recording.lines(recorded)))
     return ExitCode.OK
