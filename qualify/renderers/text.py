@@ -52,14 +52,13 @@ def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
 def _report(report: Report) -> RenderableType:
     head = Text.assemble(
         (report.verdict.value, _COLORS[report.verdict]),
-        f"  {report.wheel}  for {report.target}, profile {report.profile}",
+        f"  {_plain(report.wheel)}  for {_plain(report.target)}, profile {report.profile}",
     )
     parts: list[RenderableType] = [head]
     if report.coverage:
         parts.append(_coverage(report.coverage))
-    for severity in _ORDER:
-        chosen = [finding for finding in report.findings if finding.severity is severity]
-        parts += [_finding(finding) for finding in chosen]
+    if report.findings:
+        parts.append(_findings(report.findings))
     parts += [Text(f"not judged: {_plain(row)}") for row in report.not_judged]
     return Group(*parts)
 
@@ -87,15 +86,19 @@ def _coverage(rows: Sequence[MemberCoverage]) -> Table:
     return table
 
 
-def _finding(finding: Finding) -> Text:
-    style = _COLORS[finding.severity]
-    member = f"{_plain(finding.member)}: " if finding.member else ""
-    text = Text.assemble((f"{finding.severity.value} {finding.code}", style), f" {finding.slug}  {member}")
-    text.append(_plain(finding.found))
-    if finding.severity is not Severity.NOTE:
-        # A note is for information; what else was expected and what could be done stand in `explain` and in the JSON.
-        text.append(f"\n    expected: {_plain(finding.expected)}\n    to do: {_plain(finding.action)}")
-    return text
+def _findings(findings: Sequence[Finding]) -> Table:
+    """Two columns, the worst first: what kind of finding, and what it says."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in sorted(findings, key=lambda each: _ORDER.index(each.severity)):
+        member = f"{_plain(finding.member)}: " if finding.member else ""
+        text = Text(f"{finding.slug}  {member}{_plain(finding.found)}")
+        if finding.severity is not Severity.NOTE:
+            # A note is for information; what else was expected and could be done stands in `explain` and in the JSON.
+            text.append(f"\nexpected: {_plain(finding.expected)}\nto do: {_plain(finding.action)}")
+        table.add_row(Text(f"{finding.severity.value} {finding.code}", _COLORS[finding.severity]), text)
+    return table
 
 
 def _summary(reports: Sequence[Report]) -> Table:
@@ -103,7 +106,9 @@ def _summary(reports: Sequence[Report]) -> Table:
     for name in ("verdict", "target", "wheel"):
         table.add_column(name, overflow="fold")
     for report in reports:
-        table.add_row(Text(report.verdict.value, _COLORS[report.verdict]), report.target, Text(_plain(report.wheel)))
+        table.add_row(
+            Text(report.verdict.value, _COLORS[report.verdict]), Text(_plain(report.target)), Text(_plain(report.wheel))
+        )
     return table
 
 

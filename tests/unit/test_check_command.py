@@ -76,9 +76,9 @@ def test_json_goes_to_stdout_alone_and_keeps_to_its_schema(folder: Path, run: Ru
 def test_rejections_are_shown_with_what_was_found_expected_and_to_do(folder: Path, run: Run) -> None:
     code, out, _ = run(write_wheel(folder, tag=ARM_TAG), "--target", HOPPER)
     assert code == 1
-    assert "error TAG001 other-machine  platform tag manylinux_2_28_aarch64\n" in out
-    assert "    expected: manylinux or linux of x86_64" in out
-    assert "    to do: " in out
+    assert "error TAG001  other-machine  platform tag manylinux_2_28_aarch64\n" in out
+    assert "              expected: manylinux or linux of x86_64" in out
+    assert "              to do: " in out
 
 
 def test_without_a_target_a_wheel_is_judged_for_the_targets_of_its_machine(folder: Path, run: Run) -> None:
@@ -108,7 +108,7 @@ def test_a_damaged_file_is_rejected_and_the_others_are_judged(folder: Path, run:
     code, out, err = run(broken, good, "--target", HOPPER)
     assert (code, err) == (1, "")
     assert f"rejected  {broken.name}" in out
-    assert "error ARC001 malformed" in out
+    assert "error ARC001  malformed" in out
     assert f"qualified  {good.name}" in out
     code, out, _ = run(broken, good, "--target", HOPPER, "--json")
     assert [row["verdict"] for row in results(out)] == ["rejected", "qualified"]
