@@ -5,15 +5,20 @@ These are local values.  They enter no plan, no key and no receipt.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import shutil
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from builders.signals import undisturbed
 
 _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -128,3 +133,24 @@ def cache_folder() -> Path:
     """Where this tool keeps what it can make again: ``$XDG_CACHE_HOME/wheel-assay``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "wheel-assay"
+
+
+@contextlib.contextmanager
+def work_folder(root: Path | None = None) -> Iterator[Path]:
+    """A folder for one piece of work, gone afterwards; those that killed processes left are removed first.
+
+    :param root: where it lies; the cache folder where none is given.
+    """
+    place = (root or cache_folder()) / "work"
+    place.mkdir(parents=True, exist_ok=True)
+    for left in place.iterdir():
+        mark = left.name.replace("~", "/").rpartition("/")[0]
+        if mark.startswith(f"{socket.gethostname()}/") and not process_is_alive(mark):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = place / f"{process_mark().replace('/', '~')}~{secrets.token_hex(4)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        with undisturbed():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +23,7 @@ from builders.bases import role_for
 from builders.engines import Engine, EngineInfo, Room, RoomRequest, choose_engine
 from builders.environment import Mode, Prepared, environment_spec
 from builders.finishing import Finished, finish, only_wheel
+from builders.host import work_folder
 from builders.plan import How, Plan, chosen_target, make_plan
 from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.progress import BuildLog
@@ -95,8 +96,8 @@ def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO) -> Built:
     with interruptible(), locked(request.out / request.target, timeout=_LOCK_SECONDS, purpose="a build"), log:
         engine = choose_engine(request.engine or target.engine, target.machine, log.say)
         run = _Run(loaded, request, log, datetime.now(UTC), engine.name)
-        with tempfile.TemporaryDirectory(prefix="wheel-assay-build-") as folder:
-            return _build(run, engine, Path(folder))
+        with work_folder() as folder:
+            return _build(run, engine, folder)
 
 
 def room_machine(plan: Plan, info: EngineInfo) -> str:
@@ -188,7 +189,7 @@ def _look(
         python=prepared.python if prepared else "",
         tree=tree,
         look_in=run.request.look_in,
-        environment=variables,
+        environment={**_refused(plan, os.environ), **variables},
         network=False,
     )
     facts = collect(asked, lambda arguments: run_collector(room, prepared, variables, arguments))
@@ -197,6 +198,12 @@ def _look(
         run.log.note(item.render())
     refuse_if_unmet(items)
     return facts
+
+
+def _refused(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
+    """The caller's variables that the build refuses.  They would not be handed on, but whoever set them meant them."""
+    patterns = plan.refused_environment
+    return {name: value for name, value in environ.items() if any(fnmatchcase(name, p) for p in patterns)}
 
 
 def _circumstances(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from builders.engines import Engine, Listener, RoomRequest, Step, choose_engine
+from builders.host import work_folder
 from qualify.errors import UnavailableError
 from qualify.files import copy_atomic
 from qualify.matrix.model import Base, Target
@@ -44,8 +44,7 @@ class RoomRunner:
         :raises RefusedError: the wheel isn't the one that was judged.
         """
         wanted = RoomRequest(f"measure-{secrets.token_hex(4)}", self._machine, "build", self._base, "measure")
-        with tempfile.TemporaryDirectory(prefix="wheel-assay-measure-") as name:
-            work = Path(name)
+        with work_folder() as work:
             with self._engine.open(wanted, self._listener) as room:
                 self._image = room.image
                 tools = room.paths.tools

@@ -9,6 +9,7 @@ foreign machine's image as amd64, ``load`` of a saved image keeps its machine.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import socket
 import tarfile
@@ -25,6 +26,7 @@ from docker.errors import APIError, BuildError, DockerException, ImageNotFound, 
 from builders.bases import build_image
 from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
 from builders.host import Network, network_of_host, process_is_alive, process_mark
+from builders.signals import undisturbed
 from qualify.errors import BuildError as FailedBuild
 from qualify.errors import UnavailableError
 
@@ -64,9 +66,11 @@ class DockerEngine:
         image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
         room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
         try:
+            room.enter()
             yield room
         finally:
-            room.close()
+            with undisturbed():
+                room.close()
 
     def images(self) -> DockerImages:
         """The engine's images, for :mod:`builders.bases`."""
@@ -102,12 +106,12 @@ class DockerImages:
 
     def pull(self, image: str, digest: str, machine: str) -> str:
         repository = image.rsplit(":", 1)[0] if ":" in image.rsplit("/", 1)[-1] else image
-        with _answering():
+        with _registry_answering(image):
             pulled = self._client.images.pull(f"{repository}@{digest}", platform=PLATFORMS[machine])
         return str(pulled.id)
 
     def digest(self, image: str, machine: str) -> str:
-        with _answering():
+        with _registry_answering(image):
             data = self._client.images.get_registry_data(image)
             if not data.has_platform(PLATFORMS[machine]):
                 raise UnavailableError(f"{image} has nothing for {machine}", where="registry")
@@ -158,12 +162,16 @@ class DockerRoom:
         self._network = network
         self._labels = {_OWNER: process_mark(), "wheel-assay.build": request.build_id}
         self._work = f"{_PREFIX}-work-{request.build_id}"
-        self._environment = f"{_PREFIX}-env-{request.environment_key[:16]}"
+        self._environment = f"{_PREFIX}-env-{_environment_name(request.environment_key, image)}"
+        self._door: Any = None
         self._cache = f"{_PREFIX}-cache-{request.machine}"
+
+    def enter(self) -> None:
+        """Make the volumes; from here on :meth:`close` has something to remove."""
         with _answering():
-            client.volumes.create(self._work, labels=self._labels)
+            self._client.volumes.create(self._work, labels=self._labels)
             for lasting in (self._environment, self._cache):
-                client.volumes.create(lasting, labels={"wheel-assay": "lasting"})
+                self._client.volumes.create(lasting, labels={"wheel-assay": "lasting"})
             # Never started: through it the work volume is written and read.
             self._door = self._create(Step("door", ("true",)))
 
@@ -199,7 +207,8 @@ class DockerRoom:
                 container.reload()
                 killed = bool(container.attrs["State"]["OOMKilled"])
             finally:
-                _remove(container)
+                with undisturbed():
+                    _remove(container)
         return Outcome(code, killed, time.monotonic() - began)
 
     def close(self) -> None:
@@ -207,6 +216,7 @@ class DockerRoom:
         with contextlib.suppress(DockerException, requests.RequestException):
             for container in self._client.containers.list(all=True, filters={"label": _as_filter(self._labels)}):
                 _remove(container)
+        with contextlib.suppress(DockerException, requests.RequestException):
             self._client.volumes.get(self._work).remove(force=True)
 
     def _create(self, step: Step) -> Any:
@@ -231,6 +241,19 @@ class DockerRoom:
             },
             init=True,
         )
+
+
+@contextlib.contextmanager
+def _registry_answering(image: str) -> Iterator[None]:
+    try:
+        with _answering():
+            yield
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"its registry does not answer: {error.what}",
+            where=image,
+            action="run where it answers, or name a bootstrap beside the image",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -284,6 +307,11 @@ def _bring_network(container: Any, network: Network) -> None:
             entry.size, entry.mode = len(content), 0o644
             archive.addfile(entry, io.BytesIO(content))
     container.put_archive("/", stream.getvalue())
+
+
+def _environment_name(key: str, image: str) -> str:
+    """An environment holds interpreters and libraries of its image, so it is another one on another image."""
+    return hashlib.sha256(f"{key} {image}".encode()).hexdigest()[:16]
 
 
 def _as_filter(labels: Mapping[str, str]) -> list[str]:

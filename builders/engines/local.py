@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
-from builders.host import cache_folder, host_network_environment
+from builders.host import cache_folder, host_network_environment, work_folder
 from qualify.errors import UnavailableError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,14 +45,8 @@ class LocalEngine:
                 expected=f"a build whose programs run on {platform.machine()}, not a cross build or one for another",
                 action="use --engine docker",
             )
-        root = self._root or cache_folder()
-        work = root / "work" / request.build_id
-        work.mkdir(parents=True)
-        room = LocalRoom(request, work, root)
-        try:
-            yield room
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        with work_folder(self._root) as work:
+            yield LocalRoom(request, work, self._root or cache_folder())
 
 
 class LocalRoom:
