@@ -138,9 +138,13 @@ class Case:
                 yield path
 
     def usable(self, coverage: Mapping[str, MemberKernels]) -> tuple[MemberKernels, ...]:
-        """Of ``coverage``, the members that the target can load and of which at least one kernel runs."""
+        """Of ``coverage``, the members that the target can load and of which at least one kernel runs.
+
+        A static library is loaded by nobody: its code has to be linked first.
+        """
         ceilings = self.policy.ceilings
-        loading = [member for member in self.compiled if not above_ceilings(member, ceilings)]
+        loadable = [member for member in self.compiled if member.kind is not MemberKind.ARCHIVE]
+        loading = [member for member in loadable if not above_ceilings(member, ceilings)]
         return tuple(coverage[member.path] for member in loading if runs(coverage[member.path]))
 
     def not_judged(self) -> tuple[str, ...]:

@@ -223,6 +223,11 @@ MUTANTS = (
         "DEV010",
     ),
     Case(
+        "another project's static library, which nobody loads",
+        lambda: _other({"other/_host": {}}, files={"other/libk.a": _static_library()}),
+        "DEV010",
+    ),
+    Case(
         "another project's library above the ceiling, and code required of it",
         lambda: _other({"other/_a": member(code("sm_90"), version_needs={"libc.so.6": ["GLIBC_2.38"]})}, tag=LINUX),
         "FLO001",
@@ -263,6 +268,13 @@ def _fatbin(architecture: str) -> bytes:
 
 def _ptx(architecture: str, isa: tuple[int, int]) -> Entry:
     return dataclasses.replace(code(architecture), payload=ptx(architecture, ("k",), isa), isa=isa)
+
+
+def _static_library() -> bytes:
+    """An ar archive with one object file that holds a kernel."""
+    data = member(code("sm_90"), elf_type="rel")
+    header = f"{'k.o/':<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(data):<10}`\n"
+    return b"!<arch>\n" + header.encode() + data + b"\n" * (len(data) % 2)
 
 
 def _gap() -> WheelFacts:
