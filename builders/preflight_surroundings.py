@@ -137,11 +137,9 @@ def _judge_hook(plan: Plan, facts: Facts, missing: Sequence[str], installed: Env
     if hook["failed"]:
         last = str(hook["failed"]).strip().splitlines()[-1]
         return (Item(name, Status.NOT_LOOKED_AT, action=f"because get_requires_for_build_wheel failed: {last}"),)
-    return tuple(
-        item
-        for text in hook["requirements"]
-        for item in _judge_requirement(text, plan, installed, facts["interpreter"])
-    )
+    answered = Item(name, Status.FOUND, version=f"{len(hook['requirements'])} asked for in {hook['seconds']} s")
+    further = [_judge_requirement(text, plan, installed, facts["interpreter"]) for text in hook["requirements"]]
+    return (answered, *(item for items in further for item in items))
 
 
 def judge_torch(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tuple[Item, ...]:

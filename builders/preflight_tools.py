@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import InvalidVersion, Version
 
 from builders.preflight_items import Facts, Item, Status
-from builders.toolsearch import ToolDemand
+from builders.toolsearch import VARIABLES, ToolDemand
 
 if TYPE_CHECKING:
     from builders.plan import Plan
@@ -77,6 +77,8 @@ def _judge_tool(tool: ToolDemand, facts: Facts, plan: Plan | None) -> Item:
         found = seen["elsewhere"][0]
         return _wrong(tool, found, f"it is not on PATH, and {_fault(tool, found, plan)}")
     why = f"{seen['on_path'][0]['path']} does not run ({candidates[0]}); " if candidates else ""
+    if not candidates and seen.get("named"):
+        why = f"{VARIABLES[tool.name]} names {seen['named']}, which is not there; unset it, or "
     return Item(tool.name, Status.ABSENT, expected=_expected(tool), action=why + _install(tool, plan))
 
 
@@ -154,13 +156,11 @@ def _expected(tool: ToolDemand) -> str:
 
 def _put_on_path(tool: ToolDemand, path: str, before: str) -> str:
     folder = posixpath.dirname(path)
-    name = posixpath.basename(path)
     setting = f'export PATH="{folder}:$PATH"'
     if tool.name == "nvcc":
         # CMake finds the compiler by CUDACXX or PATH, torch and setup.py files by CUDA_HOME.
         setting += f' CUDA_HOME="{posixpath.dirname(folder)}" CUDACXX="{path}"'
-    also = f"; the build calls it {tool.commands[0]}" if name != tool.commands[0] else ""
-    return f"{before}{setting}{also}"
+    return f"{before}{setting}"
 
 
 def _install(tool: ToolDemand, plan: Plan | None) -> str:

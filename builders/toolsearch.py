@@ -41,15 +41,17 @@ HEADERS_IN = (
     "/usr/local/include/python{version}",
     "/opt/*/include/python{version}",
 )
-# How each tool is called, asked for its version, and had where it is absent.
+# How builds call each tool; another name for the same program (ninja-build) is none that they would find.
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "nvcc": ("nvcc",),
-    "ninja": ("ninja", "ninja-build"),
-    "cmake": ("cmake", "cmake3"),
+    "ninja": ("ninja",),
+    "cmake": ("cmake",),
     "c++": ("c++", "g++", "clang++"),
     "git": ("git",),
     "cargo": ("cargo",),
 }
+# A variable that names the tool instead, as CMake and setuptools read it.
+VARIABLES: Mapping[str, str] = {"c++": "CXX"}
 NVCC_LISTS = ("--list-gpu-arch", "--list-gpu-code")
 HOST_SECONDS = 900
 
@@ -115,7 +117,13 @@ def demands(
 def question(tool: ToolDemand) -> dict[str, Any]:
     """What the collector is asked about one tool."""
     lists = NVCC_LISTS if tool.name == "nvcc" else ()
-    return {"name": tool.name, "commands": list(tool.commands), "arguments": ["--version"], "lists": list(lists)}
+    return {
+        "name": tool.name,
+        "commands": list(tool.commands),
+        "variable": VARIABLES.get(tool.name, ""),
+        "arguments": ["--version"],
+        "lists": list(lists),
+    }
 
 
 def look_in_folders(further: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import Any
 
 VERSION = 1
 PROBE_SECONDS = 10  # for one tool to say its version
-REMOTE_SECONDS = 8  # for one repository to answer
+REMOTE_SECONDS = 5  # for one repository to answer
 HOOK_SECONDS = 600  # for the build backend, which may import torch
 OUTPUT = 4000  # characters of a tool's answer that are kept
 ELSEWHERE = 6  # candidates off PATH that are asked for their version, for each tool
@@ -184,14 +184,16 @@ def look_for_tool(
     tool: dict[str, Any], path: list[str], look_in: list[str], environment: dict[str, str]
 ) -> dict[str, Any]:
     """Where one tool is, on PATH and off it, and what each says when asked for its version."""
-    on_path = candidates(tool["commands"], path)
+    # CXX may hold options or a launcher's name before the compiler's: its first word is what has to be there.
+    named = environment.get(tool.get("variable") or "", "").split()[:1]
+    commands = named or tool["commands"]
+    on_path = candidates(commands, path)
     seen = {os.path.realpath(found) for found in on_path}
     off_path = [
-        found
-        for found in candidates(tool["commands"], look_in)
-        if os.path.realpath(found) not in seen and found not in on_path
+        found for found in candidates(commands, look_in) if os.path.realpath(found) not in seen and found not in on_path
     ]
     return {
+        "named": named[0] if named else "",
         "on_path": [asked(found, tool, environment) for found in on_path[:2]],
         "elsewhere": [asked(found, tool, environment) for found in off_path[:ELSEWHERE]],
     }

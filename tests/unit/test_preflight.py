@@ -186,6 +186,12 @@ def test_clang_is_not_measured_by_gccs_numbers(plan: Plan) -> None:
     assert refusing(plan, tools=tools(**{"c++": gcc})) == {"c++": Status.WRONG_VERSION}
 
 
+def test_a_compiler_that_a_variable_names_and_that_is_not_there(plan: Plan) -> None:
+    found = items(plan, tools=tools(**{"c++": {"named": "g++-99", "on_path": [], "elsewhere": []}}))["c++"]
+    assert found.status is Status.ABSENT
+    assert found.action.startswith("CXX names g++-99, which is not there; unset it, or install")
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -93,6 +93,20 @@ def test_one_file_by_two_names_is_not_elsewhere(tmp_path: Path) -> None:
     assert facts["tools"]["ninja"]["elsewhere"] == []
 
 
+def test_a_variable_names_the_compiler_instead(tmp_path: Path) -> None:
+    own = make_tool(tmp_path / "own", "clang++-18", "echo clang version 18.1.0")
+    make_tool(tmp_path / "bin", "c++", "echo 'c++ (GCC) 14.2.0'")
+    tool = {"name": "c++", "commands": ["c++"], "variable": "CXX", "arguments": ["--version"]}
+
+    def with_cxx(value: str) -> Any:
+        return collected(tools=[tool], environment={"PATH": str(tmp_path / "bin"), "CXX": value})["tools"]["c++"]
+
+    assert paths(with_cxx("")["on_path"]) == [str(tmp_path / "bin/c++")]
+    assert paths(with_cxx(f"{own} -O2")["on_path"]) == [str(own)]
+    gone = with_cxx("g++-99")
+    assert (gone["on_path"], gone["named"]) == ([], "g++-99")
+
+
 def test_what_is_not_executable_is_not_there(tmp_path: Path) -> None:
     make_tool(tmp_path, "ninja", "echo 1").chmod(0o644)
     (tmp_path / "sub" / "ninja").mkdir(parents=True)
