@@ -67,11 +67,7 @@ def read_wheel(
         if before.st_size == 0:
             raise MalformedError("is empty", where=path.name, expected="a wheel", action="fetch it again")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        try:
-            archive = read_archive(mapped, limits)
-        except MalformedError as error:
-            raise MalformedError(error.what, where=path.name, expected=error.expected, action=error.action) from error
-        digest, reads = _read_all(mapped, archive, workers or _cores(), progress, limits)
+        digest, archive, reads = _read_all(mapped, path.name, workers or _cores(), progress, limits)
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise UnavailableError("changed while it was read", where=str(path), action="run again once it is whole")
@@ -84,17 +80,20 @@ def _cores() -> int:
 
 
 def _read_all(
-    mapped: mmap.mmap, archive: Archive, workers: int, progress: Progress | None, limits: Limits
-) -> tuple[str, list[_Read]]:
-    """The sha256 of the whole file, and every member but folders in archive order."""
+    mapped: mmap.mmap, name: str, workers: int, progress: Progress | None, limits: Limits
+) -> tuple[str, Archive, list[_Read]]:
+    """The sha256 of the whole file, its directory, and every member but folders in archive order."""
     context = Context.make(Libraries(), limits)
-    waiting = list(_batches([(i, member) for i, member in enumerate(archive.members) if not member.is_directory]))
-    total = sum(member.stored_size for member in archive.members) or 1
     done, in_memory, reads = 0, 0, list[_Read]()
     running: dict[Future[list[_Read]], list[tuple[int, ArchiveMember]]] = {}
     with ThreadPoolExecutor(workers, thread_name_prefix="member") as pool:
         digest = pool.submit(_digest, mapped)
         try:
+            archive = _directory(mapped, name, limits)
+            waiting = list(
+                _batches([(i, member) for i, member in enumerate(archive.members) if not member.is_directory])
+            )
+            total = sum(member.stored_size for member in archive.members) or 1
             while waiting or running:
                 while len(running) < workers:
                     fitting = _first_fitting(waiting, _IN_MEMORY - in_memory if running else None)
@@ -110,20 +109,29 @@ def _read_all(
                     done += sum(member.stored_size for _, member in batch)
                     if progress:
                         progress(batch[-1][1].path, min(done, total), total)
-            return digest.result(), sorted(reads, key=lambda read: read.index)
+            return digest.result(), archive, sorted(reads, key=lambda read: read.index)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
+def _directory(mapped: mmap.mmap, name: str, limits: Limits) -> Archive:
+    try:
+        return read_archive(mapped, limits)
+    except MalformedError as error:
+        raise MalformedError(error.what, where=name, expected=error.expected, action=error.action) from error
+
+
 def _batches(members: Sequence[tuple[int, ArchiveMember]]) -> Iterator[list[tuple[int, ArchiveMember]]]:
     """Big members alone, those with the most stored bytes first; small ones together."""
     batch: list[tuple[int, ArchiveMember]] = []
+    size = 0
     for index, member in sorted(members, key=lambda item: -item[1].stored_size):
-        if batch and _inflated(batch) + member.size > _BATCH:
+        if batch and size + member.size > _BATCH:
             yield batch
-            batch = []
+            batch, size = [], 0
         batch.append((index, member))
+        size += member.size
     if batch:
         yield batch
 
@@ -201,7 +209,8 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
         return mapped[start:end]
     with memoryview(mapped) as view, view[start:end] as raw:
         data = context.decompressors.deflate(raw, stored.size)
-    _forget(mapped, start, stored.stored_size)
+    if stored.stored_size >= _BATCH:
+        _forget(mapped, start, stored.stored_size)
     return data
 
 

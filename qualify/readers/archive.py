@@ -9,6 +9,7 @@ Format: PKWARE APPNOTE 6.3.10, sections 4.3 to 4.5.
 
 from __future__ import annotations
 
+import re
 import stat
 import struct
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _ENCRYPTED, _DESCRIPTOR, _PATCHED, _UTF8, _MASKED = 0x1, 0x8, 0x20, 0x800, 0x200
 _UNICODE_PATH = 0x7075
 # Deflate cannot do better than 258 bytes out of two bits, 1032 to 1 (zlib's own technical notes).
 _BEST_RATIO = 1032
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _LONGEST_PATH, _DEEPEST_PATH = 1024, 64
 
 
@@ -274,7 +276,7 @@ def _path(row: _Row, problems: Problems) -> str:
         problems.malformed("central directory", "is an absolute path")
     elif ".." in parts:
         problems.malformed("central directory", "leads out of the folder that it is unpacked into")
-    elif "" in parts or "." in parts or "\\" in path or any(ord(letter) < 32 for letter in path):
+    elif "" in parts or "." in parts or "\\" in path or _CONTROL.search(path):
         problems.malformed("central directory", "has a name that installers read in different ways")
     return path
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from qualify.errors import MalformedError
 from qualify.facts import Problem, ProblemKind
@@ -27,8 +29,8 @@ class Limits:
     member_size: int = 3 << 30
     total_size: int = 16 << 30
     entries: int = 200_000  # fat binary entries of one member
-    entry_size: int = 512 << 20  # one entry once inflated
-    device_size: int = 32 << 30  # all entries of the wheel once inflated
+    entry_size: int = 256 << 20  # one entry once inflated
+    device_size: int = 16 << 30  # all entries of the wheel once inflated
     name_bytes: int = 256 << 20  # distinct device symbol names of one member
     text_size: int = 64 << 20  # METADATA, RECORD and their like
 
@@ -111,6 +113,34 @@ def first_nonzero(data: bytes, start: int, end: int) -> int:
     """The offset of the first byte that is not zero; ``end`` where there is none."""
     found = _NOT_ZERO.search(data, start, end)
     return found.start() if found else end
+
+
+def find(data: bytes, needle: bytes, start: int, end: int) -> int:
+    """``data.find(needle, start, end)``, by the C library's ``memmem`` where there is one.
+
+    It is four times as fast as ``bytes.find`` for short needles, and other threads run meanwhile: a wheel's PTX text
+    comes to a gigabyte.
+    """
+    end = min(end, len(data))
+    if _MEMMEM is None or end - start < _SMALL:
+        return data.find(needle, start, end)
+    base = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    found: int | None = _MEMMEM(base + start, end - start, needle, len(needle))
+    return found - base if found else -1
+
+
+def _memmem() -> Callable[[int, int, bytes, int], int | None] | None:
+    try:
+        function = ctypes.CDLL(None).memmem
+    except (OSError, AttributeError, TypeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    return cast("Callable[[int, int, bytes, int], int | None]", function)
+
+
+_MEMMEM = _memmem()
+_SMALL = 1 << 12
 
 
 class Strings:

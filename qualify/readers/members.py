@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from qualify.errors import AssayError, UnverifiedError
 from qualify.facts import Elf, Member, MemberKind
 from qualify.readers import ar
-from qualify.readers.binary import Problems
+from qualify.readers.binary import Problems, find
 from qualify.readers.cubin import is_cubin
 from qualify.readers.device import Context, DeviceCode
 from qualify.readers.elf import EM_CUDA, MAGIC, SHF_COMPRESSED, SHT_NOBITS, HostElf, read_header, read_host_elf
@@ -146,7 +146,7 @@ def _strays(data: bytes, gaps: list[tuple[int, int]]) -> Iterator[tuple[int, int
     """Fat binaries outside the known sections; the magic alone also stands in code that looks for it."""
     tried = 0
     for start, stop in gaps:
-        at = data.find(FATBIN_MAGIC, start, stop)
+        at = find(data, FATBIN_MAGIC, start, stop)
         while at >= 0:
             tried += 1
             if tried > _MOST_PLACES:
@@ -154,19 +154,19 @@ def _strays(data: bytes, gaps: list[tuple[int, int]]) -> Iterator[tuple[int, int
             end = container_end(data, at, stop)
             if end:
                 yield at, end
-            at = data.find(FATBIN_MAGIC, max(end, at + 4), stop)
+            at = find(data, FATBIN_MAGIC, max(end, at + 4), stop)
 
 
 def _count_cubins(data: bytes, start: int, stop: int) -> int:
     count = tried = 0
-    at = data.find(MAGIC, start, stop)
+    at = find(data, MAGIC, start, stop)
     while at >= 0:
         tried += 1
         if tried > _MOST_PLACES:
             raise UnverifiedError("the magic of ELF stands in more places than are looked at")
         # Offset 0 is the file itself; a whole header is wanted, since the magic also stands in code that writes it.
         count += at > 0 and is_cubin(data[at : at + 64]) and data[at + 4 : at + 7] == b"\2\1\1"
-        at = data.find(MAGIC, at + 4, stop)
+        at = find(data, MAGIC, at + 4, stop)
     return count
 
 
