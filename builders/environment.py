@@ -34,7 +34,8 @@ class EnvironmentSpec:
     python: tuple[str, ...]
     requirements: tuple[str, ...]
     toolkit: Toolkit | None
-    cuda_home: str  # of the host, in mode "host"
+    cuda_home: str  # of the place, in mode "host"
+    interpreter: str  # the one to use, a path there; "" for any of ``python``
     key: str
 
     def request(self, folder: str) -> dict[str, Any]:
@@ -48,6 +49,7 @@ class EnvironmentSpec:
             "target_requirements": list(self.toolkit.target) if self.toolkit else [],
             "target_platform": self.toolkit.target_platform if self.toolkit else "",
             "cuda_home": self.cuda_home,
+            "interpreter": self.interpreter,
         }
 
 
@@ -76,8 +78,13 @@ class Prepared:
             raise BuildError(f"the environment's script gave no answer: {error}", where="environment") from error
 
 
-def environment_spec(plan: Plan, machine: str, mode: Mode, *, cuda_home: str = "") -> EnvironmentSpec:
+def environment_spec(
+    plan: Plan, machine: str, mode: Mode, *, cuda_home: str = "", interpreter: str = ""
+) -> EnvironmentSpec:
     """The environment of a plan for programs of ``machine``.
+
+    :param cuda_home: where the place has its toolkit; counts in mode "host" alone.
+    :param interpreter: a path in the place; "" for any of the target's versions.
 
     :raises ConfigurationError: a toolkit that no pins are known for.
     """
@@ -87,15 +94,16 @@ def environment_spec(plan: Plan, machine: str, mode: Mode, *, cuda_home: str = "
         cross_to = plan.machine if plan.how == "cross" and machine != plan.machine else ""
         wanted = toolkit(pinned_toolkit(plan.toolkit.version), extras, cross_to=cross_to)
     requirements = plan.requirements if mode == "isolated" else ()
+    cuda_home = cuda_home if mode == "host" else ""
     text = json.dumps(
         [
-            *(mode, machine, list(plan.python), list(requirements), cuda_home),
+            *(mode, machine, list(plan.python), list(requirements), cuda_home, interpreter),
             [list(wanted.requirements), list(wanted.target)] if wanted else [],
             SCRIPT.read_text(encoding="utf-8"),
         ]
     )
     key = hashlib.sha256(text.encode()).hexdigest()
-    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, key)
+    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, interpreter, key)
 
 
 def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) -> dict[str, str]:

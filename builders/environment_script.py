@@ -65,7 +65,7 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
-    base = interpreter(request["python"])
+    base = interpreter(request["python"], request.get("interpreter") or "")
     if request["mode"] == "host":
         python = base["executable"]
         home = request.get("cuda_home") or ""
@@ -91,21 +91,24 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
     }
 
 
-def interpreter(wanted: list[str]) -> dict[str, Any]:
-    """The first interpreter of the wanted versions that is here, on PATH or where manylinux images keep theirs."""
-    found: list[str] = []
-    for version in wanted:
+def interpreter(wanted: list[str], only: str = "") -> dict[str, Any]:
+    """An interpreter of the wanted versions: ``only`` that one, else the one that runs this, else one that is here.
+
+    Looked for on PATH, and where manylinux images keep theirs.
+    """
+    places = [only] if only else [sys.executable]
+    for version in wanted if not only else []:
         tag = "cp" + version.replace(".", "")
-        places = [shutil.which("python" + version), "/opt/python/%s-%s/bin/python" % (tag, tag)]  # noqa: UP031
-        for place in [*places, shutil.which("python3"), sys.executable]:
-            if place and os.access(place, os.X_OK):
-                about = ask(place)
-                if about["version"] == version:
-                    return dict(about, executable=place)
-                found.append(about["full"])
+        places += [shutil.which("python" + version) or "", "/opt/python/%s-%s/bin/python" % (tag, tag)]  # noqa: UP031
+    found = []
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            about = ask(place)
+            if about["version"] in wanted:
+                return dict(about, executable=place)
+            found.append("%s at %s" % (about["full"], place))  # noqa: UP031
     raise FailedError(
-        "no interpreter of %s here; found %s"  # noqa: UP031
-        % (", ".join(wanted), ", ".join(sorted(set(found))) or "none")
+        "no interpreter of %s here; found %s" % (" or ".join(wanted), ", ".join(found) or "none")  # noqa: UP031
     )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,6 +31,7 @@ from builders.signals import interruptible
 from builders.source import open_source
 from builders.stations import compile_wheel, prepare, run_collector, tree_inside, variables_for
 from qualify.errors import UnavailableError
+from qualify.evidence import tool_version
 from qualify.files import copy_atomic, locked, write_atomic
 from qualify.matrix import LoadedMatrix
 from qualify.matrix.model import Base
@@ -49,6 +50,7 @@ class BuildRequest:
     arch_list: str = ""
     overrides: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = "isolated"
+    python: str = ""  # the interpreter of the place that builds
     look_in: tuple[str, ...] = ()
     rebuild: bool = False
     verbose: bool = False
@@ -136,7 +138,7 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
         log.say(f"nothing to do: {found.name} was built from this plan")
         return Built(found, receipts.path_for(found), receipts.log_for(found), True)
     machine = room_machine(plan, info)
-    spec = environment_spec(plan, machine, request.mode, cuda_home=os.environ.get("CUDA_HOME", ""))
+    spec = environment_spec(plan, machine, request.mode, cuda_home=_cuda_home(), interpreter=request.python)
     wanted = RoomRequest(
         build_id=f"{plan.target}-{secrets.token_hex(4)}",
         machine=machine,
@@ -235,7 +237,7 @@ def _circumstances(
         "began": run.began.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": {"machine": plan.host.machine, "cores": plan.host.cores, "memory": plan.host.memory},
-        "tool": {"name": "wheel-assay", "version": own_version()},
+        "tool": {"name": "wheel-assay", "version": tool_version()},
     }
 
 
@@ -252,8 +254,7 @@ def _deliver(run: _Run, done: Finished, document: dict[str, Any]) -> Built:
     return Built(wheel, receipts.path_for(wheel), receipts.log_for(wheel), False)
 
 
-def own_version() -> str:
-    try:
-        return version("wheel-assay")
-    except PackageNotFoundError:
-        return "0+unknown"
+def _cuda_home() -> str:
+    """The toolkit of this host: CUDA_HOME, else the one whose nvcc is on PATH."""
+    nvcc = shutil.which("nvcc")
+    return os.environ.get("CUDA_HOME", "") or (str(Path(nvcc).resolve().parent.parent) if nvcc else "")

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="isolated",
         help="install the build requirements, or take what the interpreter of the place has",
     )
+    parser.add_argument("--python", default="", metavar="EXE", help="the interpreter of the place that builds")
     parser.add_argument(
         "--look-in", action="append", default=[], metavar="FOLDER", help="where else the preflight looks for tools"
     )
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         arch_list=arguments.arch_list,
         overrides=_settings(arguments.settings),
         mode=arguments.requirement_mode,
+        python=arguments.python,
         look_in=(*arguments.look_in, *loaded.local.look_in),
         rebuild=arguments.rebuild,
         verbose=arguments.verbose,
