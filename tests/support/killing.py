@@ -87,7 +87,6 @@ def at_every_moment(
     start = time.monotonic()
     action()
     duration, expected = time.monotonic() - start, end()
-    kills = []
     step = 1
     while True:
         reset()
@@ -98,9 +97,13 @@ def at_every_moment(
         assert end() == expected, f"killed at step {step}"
         step += 1
     moments = random.Random(seed)
-    for _ in range(RANDOM_MOMENTS):
+    kills = 0
+    while kills < RANDOM_MOMENTS:
         reset()
-        kills.append(killed(action, lambda: None, moments.random() * duration))
+        if killed(action, lambda: None, moments.random() * duration):
+            kills += 1
+        else:
+            duration *= 0.8  # it got through: this machine is faster now than when it was timed
         check()
         action()
         assert end() == expected
@@ -111,26 +114,26 @@ def at_every_moment(
         check()
     action()
     assert end() == expected
-    return {"steps": step - 1, "random": sum(kills)}
+    return {"steps": step - 1, "random": kills}
 
 
 def publishing(folder: Path, seed: int) -> dict[str, int]:
     path = write_matrix(folder)
     proofs = []
-    for version in ("0.1.0", "0.2.0"):
-        for target in TARGETS:
-            made = qualified(folder / version, path, target, version)
-            proofs.append(evidence.prove(evidence.load(made.path), made.wheel, matrix.load(path)))
+    for target in TARGETS:
+        made = qualified(folder, path, target)
+        proofs.append(evidence.prove(evidence.load(made.path), made.wheel, matrix.load(path)))
     store = folder / "to"
 
     def reset() -> None:
         shutil.rmtree(store, ignore_errors=True)
         publish(proofs[:2], str(store), now=NOW)
 
+    # One wheel is there already, the other bears its name: the combined index has to drop it.
     def check() -> None:
         assert torn(store) == []
 
-    return at_every_moment(lambda: publish(proofs[1:5], str(store), now=NOW), reset, check, lambda: tree(store), seed)
+    return at_every_moment(lambda: publish(proofs[1:], str(store), now=NOW), reset, check, lambda: tree(store), seed)
 
 
 def recording_(folder: Path, seed: int) -> dict[str, int]:

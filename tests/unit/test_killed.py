@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("kind", "fewest"), [("publish", 150), ("record", 10)])
+@pytest.mark.parametrize(("kind", "fewest"), [("publish", 60), ("record", 10)])
 def test_killed_at_any_moment_everything_is_whole_and_the_same_command_ends_it(
     tmp_path: Path, kind: str, fewest: int
 ) -> None:
@@ -24,4 +24,4 @@ def test_killed_at_any_moment_everything_is_whole_and_the_same_command_ends_it(
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     assert counts["steps"] >= fewest
-    assert counts["random"] >= 5
+    assert counts["random"] == 20
