@@ -84,9 +84,10 @@ class _Run:
             self.seconds[name] = round(time.monotonic() - began, 2)
 
 
-def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO) -> Built:
+def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO, engine: Engine | None = None) -> Built:
     """Build one target.
 
+    :param engine: instead of the one that the request names.
     :raises UsageError: no such target, engine or way.
     :raises UnavailableError: no engine, no network, no base.
     :raises PreflightError: the preflight refused; nothing was compiled.
@@ -96,10 +97,10 @@ def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO) -> Built:
     request.out.mkdir(parents=True, exist_ok=True)
     log = BuildLog(request.out / f"{request.target}.log", stderr, verbose=request.verbose)
     with interruptible(), locked(request.out / request.target, timeout=_LOCK_SECONDS, purpose="a build"), log:
-        engine = choose_engine(request.engine or target.engine, target.machine, log.say)
-        run = _Run(loaded, request, log, datetime.now(UTC), engine.name)
+        chosen = engine or choose_engine(request.engine or target.engine, target.machine, log.say)
+        run = _Run(loaded, request, log, datetime.now(UTC), chosen.name)
         with work_folder() as folder:
-            return _build(run, engine, folder)
+            return _build(run, chosen, folder)
 
 
 def room_machine(plan: Plan, info: EngineInfo) -> str:

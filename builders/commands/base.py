@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qualify.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from builders.bases import ImageStore
+    from qualify.matrix.model import Target
 
 HELP = "make the base and build images of targets, or renew the lock of base images"
 
@@ -27,10 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.bases import build_image, ensure_base, renew_lock, role_for
     from builders.engines.docker import DockerEngine
     from builders.plan import chosen_target
-    from builders.progress import Console
     from qualify.matrix import load
 
     loaded = load(arguments.matrix)
@@ -39,25 +43,39 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise UsageError("no target named", expected="TARGET… or --all", where="base")
     targets = {name: chosen_target(loaded, name) for name in names}
     engine = DockerEngine()
-    native = engine.info().machines[0]
-    store = engine.images()
-    if arguments.renew_lock:
-        wanted = sorted({(target.base.image, target.machine) for target in targets.values() if target.base.image})
-        changed = renew_lock(store, wanted)
-        _print({"version": 1, "changed": changed}, arguments.json, [f"{name}: {new}" for name, new in changed.items()])
-        return ExitCode.OK
-    rows = []
+    with engine.images() as store:
+        if arguments.renew_lock:
+            _renew(store, targets, arguments.json)
+        else:
+            _make(store, targets, engine.info().machines[0], arguments)
+    return ExitCode.OK
+
+
+def _renew(store: ImageStore, targets: Mapping[str, Target], as_json: bool) -> None:
+    from builders.bases import renew_lock
+
+    wanted = sorted({(target.base.image, target.machine) for target in targets.values() if target.base.image})
+    changed = renew_lock(store, wanted)
+    _print({"version": 1, "changed": changed}, as_json, [f"{name}: {new}" for name, new in changed.items()])
+
+
+def _make(store: ImageStore, targets: Mapping[str, Target], native: str, arguments: argparse.Namespace) -> None:
+    from builders.bases import build_image, ensure_base, role_for
+    from builders.progress import Console
+
+    console = Console(sys.stderr)
+    rows, refreshed = [], set()
     for name, target in targets.items():
-        how = arguments.how or target.how
-        machine = native if how == "cross" else target.machine
+        machine = native if (arguments.how or target.how) == "cross" else target.machine
         role = role_for("cross" if machine != target.machine else "native")
-        if arguments.refresh:
-            ensure_base(store, target.base, machine, Console(sys.stderr), refresh=True)
-        image, origin = build_image(store, target.base, machine, role, Console(sys.stderr))
+        if arguments.refresh and (target.base, machine) not in refreshed:
+            ensure_base(store, target.base, machine, console, refresh=True)
+            refreshed.add((target.base, machine))
+        image, origin = build_image(store, target.base, machine, role, console)
         rows.append({"target": name, "role": role, "machine": machine, "image": image, "origin": origin})
+    console.close_line()
     lines = [f"{row['target']}: {row['role']} on {row['machine']}, {row['origin']}, {row['image']}" for row in rows]
     _print({"version": 1, "images": rows}, arguments.json, lines)
-    return ExitCode.OK
 
 
 def _print(document: dict[str, object], as_json: bool, lines: list[str]) -> None:

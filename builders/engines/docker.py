@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
 import socket
 import tarfile
 import tempfile
@@ -21,6 +22,7 @@ from typing import IO, Any
 
 import docker
 import requests
+from docker.constants import IS_WINDOWS_PLATFORM, MINIMUM_DOCKER_API_VERSION
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
 
 from builders.bases import build_image
@@ -45,42 +47,42 @@ class DockerEngine:
 
     def __init__(self, network: Network | None = None) -> None:
         self._network = network
-        self._client: docker.DockerClient | None = None
 
     def info(self) -> EngineInfo:
-        with _answering():
-            # A short time limit, so that an engine that hangs is told from one that works.
-            client = docker.from_env(timeout=10)
-            try:
-                version = client.version()
-            finally:
-                client.close()
+        # A version that is given keeps the SDK from asking for one as it is made, when nothing could close it; the
+        # time limit is short, so that an engine that hangs is told from one that works.
+        with _answering(), contextlib.closing(_client(timeout=10, version=MINIMUM_DOCKER_API_VERSION)) as client:
+            version = client.api.version(api_version=False)
         machine = _MACHINES.get(version["Arch"], version["Arch"])
         return EngineInfo(self.name, version["Version"], (machine,), f"API {version['ApiVersion']}")
 
     @contextlib.contextmanager
     def open(self, request: RoomRequest, listener: Listener) -> Iterator[DockerRoom]:
-        client = self._connected()
-        with _answering():
-            _sweep(client, listener.say)
-        image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
-        room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
-        try:
-            room.enter()
-            yield room
-        finally:
-            with undisturbed():
-                room.close()
-
-    def images(self) -> DockerImages:
-        """The engine's images, for :mod:`builders.bases`."""
-        return DockerImages(self._connected())
-
-    def _connected(self) -> docker.DockerClient:
-        if self._client is None:
+        with self._connected() as client:
             with _answering():
-                self._client = docker.from_env(timeout=600)
-        return self._client
+                _sweep(client, listener.say)
+            image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
+            room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
+            try:
+                room.enter()
+                yield room
+            finally:
+                with undisturbed():
+                    room.close()
+
+    @contextlib.contextmanager
+    def images(self) -> Iterator[DockerImages]:
+        """The engine's images, for :mod:`builders.bases`."""
+        with self._connected() as client:
+            yield DockerImages(client)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[docker.DockerClient]:
+        self.info()
+        with _answering():
+            client = _client(timeout=600)
+        with contextlib.closing(client):
+            yield client
 
 
 class DockerImages:
@@ -241,6 +243,22 @@ class DockerRoom:
             },
             init=True,
         )
+
+
+def _client(**options: Any) -> docker.DockerClient:
+    """The engine of DOCKER_HOST and its kin, or of the local socket.
+
+    A local socket is tried first: the SDK leaves its own end open where nobody listens.
+    """
+    address = docker.utils.parse_host(os.environ.get("DOCKER_HOST") or "", IS_WINDOWS_PLATFORM)
+    if address.startswith("http+unix://"):
+        try:
+            with socket.socket(socket.AF_UNIX) as tried:
+                tried.settimeout(10)
+                tried.connect(address.removeprefix("http+unix://"))
+        except OSError as error:
+            raise DockerException(f"{address.removeprefix('http+')}: {error.strerror or error}") from error
+    return docker.DockerClient.from_env(**options)
 
 
 @contextlib.contextmanager
