@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-import tarfile
-from collections.abc import Callable
 from email.parser import HeaderParser
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.source import Progress, Source, commits_agree
+from builders.source_unpack import unpack
 from qualify.errors import PreflightError
 from qualify.matrix.model import SdistSource
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
 
-MAX_MEMBERS = 100_000
-MAX_BYTES = 8 << 30  # of all members together, unpacked
 MAX_STATEMENT = 1 << 20  # bytes of a file that states a commit
 
 _HEX = re.compile(r"g?([0-9a-f]{7,40})")
@@ -82,40 +79,6 @@ def _read_by_a_plan(name: str, patterns: tuple[str, ...]) -> bool:
     if inside.endswith(("CMakeLists.txt", ".cmake")):
         return True
     return any(fnmatchcase(inside, pattern) for pattern in patterns)
-
-
-def unpack(archive: Path, work: Path, wanted: Callable[[str], bool] | None = None) -> Path:
-    """Unpack a ``.tar.gz`` sdist into ``work`` and return its one top folder; only files that are ``wanted``, if given.
-
-    Bounds are checked from the headers while the archive is read, before a member's bytes are written; the standard
-    library's ``data`` filter refuses absolute names, names and links that lead out, and devices.
-    """
-    if not archive.name.endswith((".tar.gz", ".tgz")):
-        raise PreflightError(
-            "not a .tar.gz source distribution", where=archive.name, expected="the sdist format of PEP 625"
-        )
-    count = total = 0
-    try:
-        with tarfile.open(archive, mode="r:gz") as tar:
-            for member in tar:
-                count += 1
-                total += max(member.size, 0)
-                if count > MAX_MEMBERS or total > MAX_BYTES:
-                    raise PreflightError(
-                        f"the sdist unpacks to more than {MAX_MEMBERS} members or {MAX_BYTES >> 30} GiB",
-                        where=archive.name,
-                    )
-                if wanted is None or (member.isfile() and wanted(member.name)):
-                    tar.extract(member, work, filter="data")
-    except tarfile.FilterError as error:
-        raise PreflightError(f"the sdist is unsafe to unpack: {error}", where=archive.name) from error
-    except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
-        raise PreflightError(f"the sdist cannot be read: {error}", where=archive.name) from error
-    tops = sorted(path for path in work.iterdir())
-    if len(tops) != 1 or not tops[0].is_dir() or tops[0].is_symlink():
-        names = ", ".join(path.name for path in tops[:4]) or "nothing"
-        raise PreflightError(f"the sdist holds {names} at its top", where=archive.name, expected="one folder")
-    return tops[0]
 
 
 def stated_commit(tree: Path, names: tuple[str, ...]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ of the project's code only the build backend's hook runs, and only where the req
 """
 
 # Paths are plain strings here: they go into JSON, and they may be of another machine.
-# ruff: noqa: PTH100, PTH111, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH207
+# ruff: noqa: PTH100, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH207
 from __future__ import annotations
 
 import fnmatch
@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import platform
+import pwd
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,8 @@ def execute(command: list[str], environment: dict[str, str], seconds: int, cwd: 
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=seconds,
             check=False,
         )
@@ -124,11 +127,7 @@ def execute(command: list[str], environment: dict[str, str], seconds: int, cwd: 
         return {"status": None, "output": f"no answer within {seconds} s", "errors": ""}
     except OSError as error:
         return {"status": None, "output": str(error.strerror or error), "errors": ""}
-    return {
-        "status": done.returncode,
-        "output": done.stdout.decode("utf-8", "replace"),
-        "errors": done.stderr.decode("utf-8", "replace"),
-    }
+    return {"status": done.returncode, "output": done.stdout, "errors": done.stderr}
 
 
 def last_json(answer: dict[str, Any]) -> Any:
@@ -142,8 +141,7 @@ def last_json(answer: dict[str, Any]) -> Any:
 
 def tail(answer: dict[str, Any]) -> str:
     """The last lines that a failed command said."""
-    text: str = answer["errors"].strip() or answer["output"].strip()
-    return text[-OUTPUT:]
+    return str(answer["errors"].strip() or answer["output"].strip())[-OUTPUT:]
 
 
 def folders_to_look_in(patterns: list[str], environment: dict[str, str], interpreter: dict[str, Any]) -> list[str]:
@@ -161,12 +159,21 @@ def folders_to_look_in(patterns: list[str], environment: dict[str, str], interpr
             values = facts.get(name) or [environment.get(name, "")]
             heads = [glob.escape(value) + slash + rest for value in values if value]
         elif pattern.startswith("~/"):
-            heads = [glob.escape(environment.get("HOME") or os.path.expanduser("~")) + pattern[1:]]
+            heads = [glob.escape(home) + pattern[1:] for home in homes(environment) if home]
         for head in heads:
             for folder in sorted(glob.glob(head)):
                 if os.path.isdir(folder) and folder not in found:
                     found.append(folder)
     return found
+
+
+def homes(environment: dict[str, str]) -> list[str]:
+    """The home that the environment names and the account's own: a build may be given another HOME."""
+    try:
+        own = [pwd.getpwuid(os.getuid()).pw_dir]
+    except KeyError:
+        own = []
+    return [environment.get("HOME", ""), *own]
 
 
 def candidates(commands: list[str], folders: list[str]) -> list[str]:
@@ -257,7 +264,7 @@ def read_number(path: str) -> int | None:
 
 def memory() -> dict[str, int | None]:
     """Bytes: what the machine has, what is free for new work, and what this control group may still take."""
-    facts: dict[str, int | None] = {"total": None, "available": None, "limit": None}
+    facts: dict[str, int | None] = {"total": None, "available": None}
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             lines = dict(line.split(":", 1) for line in file if ":" in line)
@@ -266,11 +273,9 @@ def memory() -> dict[str, int | None]:
     except (OSError, KeyError, ValueError):
         pass
     # Control groups: version 2 says "max" where there is no limit, version 1 a number near 2**63.
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        limit = read_number(path)
-        if limit is not None and limit < 1 << 60:
-            facts["limit"] = limit
-    return facts
+    paths = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    limits = [limit for limit in map(read_number, paths) if limit is not None and limit < 1 << 60]
+    return {**facts, "limit": min(limits) if limits else None}
 
 
 def cores() -> int:
@@ -337,10 +342,9 @@ def run_hook(hook: dict[str, Any], python: str, environment: dict[str, str]) -> 
     command = [python, "-c", HOOK, json.dumps({"backend": hook["backend"], "backend_path": hook["backend_path"]})]
     answer = execute(command, environment, HOOK_SECONDS, cwd=hook["tree"])
     listed = last_json(answer)
+    failed = "" if isinstance(listed, list) else tail(answer) or "the hook said nothing"
     seconds = round(time.monotonic() - started, 2)
-    if isinstance(listed, list):
-        return {"requirements": [str(item) for item in listed], "failed": "", "seconds": seconds}
-    return {"requirements": [], "failed": tail(answer) or "the hook said nothing", "seconds": seconds}
+    return {"requirements": [] if failed else [str(item) for item in listed], "failed": failed, "seconds": seconds}
 
 
 def collect(request: dict[str, Any]) -> dict[str, Any]:
@@ -387,12 +391,10 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def main() -> int:
+def main() -> None:
     request = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read())
-    json.dump(collect(request), sys.stdout)
-    sys.stdout.write("\n")
-    return 0
+    sys.stdout.write(json.dumps(collect(request)) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

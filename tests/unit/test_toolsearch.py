@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pwd
 import shutil
 import sys
 import sysconfig
@@ -140,7 +141,7 @@ def test_nvcc_lists_its_architectures(tmp_path: Path) -> None:
     assert found["lists"] == {"--list-gpu-arch": ["compute_90", "compute_121"], "--list-gpu-code": ["sm_90", "sm_121"]}
 
 
-def test_folders_are_data(tmp_path: Path) -> None:
+def test_folders_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("home/.local/bin", "cuda/bin", "site/nvidia/cu13/bin", "prefix/bin", "venv/bin", "we[i]rd/bin"):
         (tmp_path / name).mkdir(parents=True)
     interpreter = {
@@ -155,9 +156,15 @@ def test_folders_are_data(tmp_path: Path) -> None:
     }
     patterns = ["$PYTHON_BIN", "$PYTHON_PREFIX/bin", "~/.local/bin", "$SITE_PACKAGES/nvidia/*/bin", "$CUDA_HOME/bin"]
     patterns += ["$CONDA_PREFIX/bin", "$ODD/bin", "/no/such/*"]
+    monkeypatch.setattr(collector, "homes", lambda environment: [environment["HOME"]])
     found = collector.folders_to_look_in(patterns, environment, interpreter)
     names = ["venv/bin", "prefix/bin", "home/.local/bin", "site/nvidia/cu13/bin", "cuda/bin", "we[i]rd/bin"]
     assert found == [str(tmp_path / name) for name in names]
+
+
+def test_the_accounts_own_home_is_looked_into_besides_the_one_that_is_named() -> None:
+    own = pwd.getpwuid(os.getuid()).pw_dir
+    assert collector.homes({"HOME": "/build/home"}) == ["/build/home", own]
 
 
 def test_the_callers_folders_come_first() -> None:
