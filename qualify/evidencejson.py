@@ -7,6 +7,7 @@ what it claims.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -22,6 +23,7 @@ SCHEMA_VERSION = 1
 SUFFIX = ".evidence.json"
 CHECK_AGAIN = "judge the wheel again: qualify check WHEEL --target ID --evidence"
 
+_TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LARGEST_DOCUMENT = 64 << 20  # bytes; vLLM's is about 10 KiB
 
 
@@ -105,6 +107,14 @@ def load(path: Path) -> Document:
     return _document(path, content)
 
 
+_PARTS = {
+    "tool": {"name", "version"},
+    "wheel": {"filename", "sha256", "size"},
+    "matrix": {"asserted_sha256"},
+    "facts": {"sha256"},
+}
+
+
 def _document(path: Path, content: object) -> Document:
     top = _mapping(path, "", content)
     if top.get("schema") != SCHEMA:
@@ -118,28 +128,29 @@ def _document(path: Path, content: object) -> Document:
             expected=f"schema version {SCHEMA_VERSION}",
             action="use the version of the tool that wrote it, or " + CHECK_AGAIN,
         )
-    known = {"schema", "version", "tool", "made", "wheel", "target", "profile", "matrix", "facts", "report"}
-    if set(top) != known:
-        raise _not_ours(path, f"keys missing or unknown: {', '.join(sorted(set(top) ^ known))}")
-    wheel = _mapping(path, "wheel", top["wheel"])
+    _exactly(path, "", top, {"schema", "version", "made", "target", "profile", "report", *_PARTS})
+    parts = {name: _mapping(path, name, top[name]) for name in _PARTS}
+    for name, keys in _PARTS.items():
+        _exactly(path, name, parts[name], keys)
     report = _mapping(path, "report", top["report"])
+    wheel = parts["wheel"]
     size = wheel.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise _not_ours(path, "wheel.size is no number of bytes")
     document = Document(
-        tool_version=_text(path, "tool.version", _mapping(path, "tool", top["tool"]).get("version")),
+        tool_version=_text(path, "tool.version", parts["tool"].get("version")),
         filename=_text(path, "wheel.filename", wheel.get("filename")),
         sha256=_text(path, "wheel.sha256", wheel.get("sha256")),
         size=size,
         target=_text(path, "target", top["target"]),
         profile=_text(path, "profile", top["profile"]),
-        matrix_sha256=_text(
-            path, "matrix.asserted_sha256", _mapping(path, "matrix", top["matrix"]).get("asserted_sha256")
-        ),
-        facts_sha256=_text(path, "facts.sha256", _mapping(path, "facts", top["facts"]).get("sha256")),
+        matrix_sha256=_text(path, "matrix.asserted_sha256", parts["matrix"].get("asserted_sha256")),
+        facts_sha256=_text(path, "facts.sha256", parts["facts"].get("sha256")),
         report=report,
         made=_text(path, "made", top["made"]),
     )
+    if not _TARGET.fullmatch(document.target):
+        raise _not_ours(path, f"target {document.target!r}")
     if document.profile not in set(Profile):
         raise _not_ours(path, f"profile {document.profile!r}")
     # The report repeats what it is about: a document that was edited in one place contradicts itself.
@@ -157,6 +168,12 @@ def _document(path: Path, content: object) -> Document:
                 action=CHECK_AGAIN,
             )
     return document
+
+
+def _exactly(path: Path, name: str, value: Mapping[str, object], keys: set[str]) -> None:
+    if set(value) != keys:
+        different = ", ".join(sorted(set(value) ^ keys))
+        raise _not_ours(path, f"keys missing or unknown{f' in {name}' if name else ''}: {different}")
 
 
 def _mapping(path: Path, name: str, value: object) -> Mapping[str, object]:

@@ -68,6 +68,8 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
     if not wheel.is_file():
         raise UsageError("no such file", where=str(wheel), action="name a wheel")
     loaded = matrix.load(arguments.matrix)
+    if arguments.target and arguments.target not in loaded.matrix.targets:
+        raise UsageError(f"target {arguments.target!r} is not in the matrix", expected=", ".join(loaded.matrix.targets))
     targets = (arguments.target,) if arguments.target else evidence.targets_beside(wheel)
     if not targets:
         raise RefusedError(

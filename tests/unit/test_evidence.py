@@ -97,6 +97,8 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "unknown profile": (put("profile", value="mine"), "profile 'mine'"),
     "unknown key": (put("signature", value="mine"), "keys missing or unknown: signature"),
     "missing key": (lambda content: content.pop("facts"), "keys missing or unknown: facts"),
+    "unknown key in a part": (put("matrix", "path", value="x"), "keys missing or unknown in matrix: path"),
+    "target that is a path": (put("target", value="../x"), "target '../x'"),
     "no object": (put("wheel", value=[]), "wheel is no object"),
     "no text": (put("made", value=None), "made is no text"),
 }
@@ -111,6 +113,35 @@ def test_each_tampering_is_refused_for_its_own_reason(
         prove(made)
     assert reason in str(caught.value)
     assert caught.value.exit_code == ExitCode.REFUSED
+
+
+def leaves(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for number, inner in enumerate(value) for leaf in leaves(inner, (*path, number))]
+    return [path]
+
+
+def test_no_value_of_a_document_can_be_changed(made: Qualified, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But when it was made and by which version: of those there is no second witness, so nothing rests on them."""
+    facts = read_wheel(made.wheel)
+    monkeypatch.setattr(evidence.opening, "read_wheel", lambda wheel, progress=None: facts)  # type: ignore[attr-defined]
+    content = json.loads(made.path.read_bytes())
+    tried = [leaf for leaf in leaves(content) if leaf not in {("made",), ("tool", "version"), ("tool", "name")}]
+    assert len(tried) > 30
+    for leaf in tried:
+        for other in ("changed", 7, None, [], "aarch64-sm110"):
+            changed = copy.deepcopy(content)
+            holder: Any = changed
+            for step in leaf[:-1]:
+                holder = holder[step]
+            holder[leaf[-1]] = other
+            made.path.write_text(json.dumps(changed))
+            with pytest.raises(RefusedError):
+                prove(made)
+    made.path.write_text(json.dumps(content))
+    assert prove(made).target == TARGET
 
 
 @pytest.mark.parametrize(

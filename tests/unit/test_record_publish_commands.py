@@ -69,6 +69,8 @@ def test_publish_of_nothing_is_a_usage_error(tmp_path: Path, capsys: pytest.Capt
     path = write_matrix(tmp_path)
     assert main(["publish", "--to", str(tmp_path / "to")]) == 2
     assert main(["publish", str(tmp_path / "none.whl"), "--to", str(tmp_path / "to"), "--matrix", str(path)]) == 2
+    wheel, aim = str(axpy(tmp_path)), ["--to", str(tmp_path / "to"), "--matrix", str(path)]
+    assert main(["publish", wheel, *aim, "--target", "../x"]) == 2
     assert main(["publish", str(axpy(tmp_path)), "--to", str(tmp_path / "to"), "--matrix", "none.yaml"]) == 2
     assert capsys.readouterr().out == ""
 
