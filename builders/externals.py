@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from builders.externals_cmake import Branch, CMakeError, Command, read_commands
 from builders.externals_conditions import shown, walked
+from builders.externals_settings import Settings
 
 MAX_FILES = 2000
 MAX_COMMANDS = 100_000  # over all files, each as often as it is included
 MAX_BYTES = 4 << 20  # of one file
+MAX_ALTERNATIVES = 64  # places that one command may fetch from, by branch
 
 _DECLARING = frozenset({"fetchcontent_declare", "fetchcontent_populate", "externalproject_add"})
-_REFERENCE = re.compile(r"\$\{([A-Za-z0-9_./+-]+)\}")
-_ENV_VALUE = re.compile(r"\$ENV\{([A-Za-z0-9_]+)\}")
-_ENV_NAME = re.compile(r"ENV\{([A-Za-z0-9_]+)\}")
 _FOLDERS = re.compile(
     r"\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}/?"
 )
@@ -78,12 +78,12 @@ def read_externals(
     """
     reading = _Reading(tree)
     commands = reading.all_commands(globs)
-    known = dict(variables)
+    settings = Settings((placed.command, placed.branches) for placed in commands)
     found: dict[tuple[str, str, str], External] = {}
     for index, placed in enumerate(commands):
         if placed.command.name not in _DECLARING:
             continue
-        for external in _declared(commands, index, known, reading.unread):
+        for external in _declared(placed, index, settings, variables, reading.unread):
             given = overrides.get(external.name, "")
             if given and external.variable and given != external.variable:
                 reading.unread.append(
@@ -188,35 +188,35 @@ class _Reading:
 
 
 def _declared(
-    commands: Sequence[_Placed], index: int, variables: Mapping[str, str], unread: list[str]
+    placed: _Placed, index: int, settings: Settings, variables: Mapping[str, str], unread: list[str]
 ) -> Iterator[External]:
     """What one declaring command names; several where variables differ by branch, nothing for a local folder."""
-    placed = commands[index]
     where = f"{placed.file}:{placed.command.line}"
     words = placed.command.words
     options = _options(words[1:])
     repository = options.get("GIT_REPOSITORY", options.get("URL", ()))
     if not words or not repository:
         return  # a local folder (SOURCE_DIR), or FetchContent_Populate(name) of what was declared before
-    wanted = " ".join((words[0], repository[0], (options.get("GIT_TAG") or ("",))[0]))
-    variable = _variable(commands, index)
+    wanted = (words[0], repository[0], (options.get("GIT_TAG") or ("",))[0])
     submodules = tuple(word for word in options.get("GIT_SUBMODULES", ()) if word)
-    for text, chosen in _resolve(wanted, commands, index, placed.branches, variables, 0):
+    found = list(islice(settings.resolve("\0".join(wanted), index, placed.branches, variables), MAX_ALTERNATIVES + 1))
+    if len(found) > MAX_ALTERNATIVES:
+        unread.append(f"{where}: {words[0]} may be fetched from more than {MAX_ALTERNATIVES} places")
+    for text, chosen in found[:MAX_ALTERNATIVES]:
         if "$" in text:
-            unread.append(f"{where}: {words[0]} is fetched from {text.split(' ', 1)[1]}, which is not resolved")
+            unread.append(f"{where}: {words[0]} is fetched from {' '.join(wanted[1:])}, which is not resolved")
             continue
-        name, url, tag = text.split(" ", 2)
+        name, url, tag = text.split("\0", 2)
         answers = [walked(branch, variables) for branch in chosen]
+        open_conditions = [shown(branch) for branch, answer in zip(chosen, answers, strict=True) if answer is not True]
         yield External(
             name=name,
             repository=url,
             tag=tag,
             submodules=submodules,
-            variable=variable,
+            variable=settings.variable_before(index, placed.branches),
             where=where,
-            condition=" AND ".join(
-                shown(branch) for branch, answer in zip(chosen, answers, strict=True) if answer is not True
-            ),
+            condition=" AND ".join(open_conditions),
             needed=False not in answers,
         )
 
@@ -231,69 +231,3 @@ def _options(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         elif option:
             found[option] = (*found[option], word)
     return found
-
-
-def _resolve(
-    text: str,
-    commands: Sequence[_Placed],
-    index: int,
-    branches: tuple[Branch, ...],
-    variables: Mapping[str, str],
-    depth: int,
-) -> Iterator[tuple[str, tuple[Branch, ...]]]:
-    """``text`` with its variables replaced, once for each branch in which they are set differently."""
-    reference = _REFERENCE.search(text)
-    if reference is None or depth > 32:
-        yield text, branches
-        return
-    name = reference[1]
-    settings = [(variables[name], branches)] if name in variables else list(_settings(name, commands, index, branches))
-    if not settings:
-        yield text, branches
-    for value, chosen in settings:
-        replaced = text[: reference.start()] + value + text[reference.end() :]
-        if value == reference[0]:
-            yield text, branches
-        else:
-            yield from _resolve(replaced, commands, index, chosen, variables, depth + 1)
-
-
-def _settings(
-    name: str, commands: Sequence[_Placed], index: int, branches: tuple[Branch, ...]
-) -> Iterator[tuple[str, tuple[Branch, ...]]]:
-    """The values that ``name`` may have at ``index``, the latest first, each with the branches that it implies."""
-    walked_here = {(branch.block, branch.index) for branch in branches}
-    for placed in reversed(commands[:index]):
-        if placed.command.name != "set" or placed.command.words[:1] != (name,):
-            continue
-        blocks = {branch.block: branch.index for branch in branches}
-        if any(blocks.get(branch.block, branch.index) != branch.index for branch in placed.branches):
-            continue
-        values = placed.command.words[1:]
-        if "CACHE" in values:
-            values = values[: values.index("CACHE")]
-        implied = tuple(branch for branch in placed.branches if (branch.block, branch.index) not in walked_here)
-        yield ";".join(values), (*branches, *implied)
-        if not implied:
-            return
-
-
-def _variable(commands: Sequence[_Placed], index: int) -> str:
-    """The environment variable that keeps this command from being reached: the nearest ``else`` of a test for one.
-
-    Either the test names it (``DEFINED ENV{X}``), or it tests a variable that was set from it (``set(X $ENV{X})``).
-    """
-    for branch in reversed(commands[index].branches):
-        for condition in reversed(branch.fails):
-            text = " ".join(condition)
-            if match := _ENV_NAME.search(text):
-                return match[1]
-            for word in condition:
-                for placed in reversed(commands[:index]):
-                    words = placed.command.words
-                    if placed.command.name == "set" and words[:1] == (word,) and len(words) > 1:
-                        if match := _ENV_VALUE.fullmatch(words[1]):
-                            return match[1]
-                        if "$" not in words[1]:
-                            break
-    return ""

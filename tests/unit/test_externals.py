@@ -97,6 +97,20 @@ def test_what_is_not_resolved_is_named(tmp_path: Path) -> None:
     assert unread == ("CMakeLists.txt:1: a is fetched from ${NOWHERE} x, which is not resolved",)
 
 
+def test_branches_that_multiply_are_bounded(tmp_path: Path) -> None:
+    sets = "".join(f"if(X{n})\nset(V{n} a{n})\nelse()\nset(V{n} b{n})\nendif()\n" for n in range(24))
+    url = "".join(f"${{V{n}}}" for n in range(24))
+    externals, unread = read(tmp_path, {"CMakeLists.txt": f"{sets}FetchContent_Declare(a GIT_REPOSITORY {url})"})
+    assert len(externals) == 64
+    assert unread == ("CMakeLists.txt:121: a may be fetched from more than 64 places",)
+
+
+def test_values_with_spaces(tmp_path: Path) -> None:
+    text = 'set(U "a b.git")\nFetchContent_Declare(n GIT_REPOSITORY ${U} GIT_TAG t)'
+    external = only(read(tmp_path, {"CMakeLists.txt": text}))
+    assert (external.name, external.repository, external.tag) == ("n", "a b.git", "t")
+
+
 def test_a_variable_that_is_set_from_itself_ends(tmp_path: Path) -> None:
     text = "set(A ${B})\nset(B ${A})\nset(A ${B}${A})\nFetchContent_Declare(a GIT_REPOSITORY ${A})"
     _, unread = read(tmp_path, {"CMakeLists.txt": text})
