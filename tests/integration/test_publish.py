@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from qualify import matrix
 from tests.support.line import TARGETS, qualified, write_matrix
 from tests.support.store import listed, sha256, torn, tree
 from tests.support.wheel import COMMIT
@@ -157,6 +158,23 @@ def test_four_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
     qualify("publish", *(wheel for own in wheels for wheel in own), "--to", tmp_path / "to", "--matrix", path)
     assert tree(tmp_path / "to") == before
     assert not [name for name in before if name.startswith(".")]
+
+
+def test_three_recorders_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = write_matrix(tmp_path)
+    wheels = {target: qualified(tmp_path, path, target).wheel for target in TARGETS}
+    command = [sys.executable, "-m", "qualify", "record", "--matrix", str(path), "--target"]
+    running = [
+        subprocess.Popen([*command, target, str(wheel)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for target, wheel in wheels.items()
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    measured = matrix.load(path).matrix.measured
+    assert {target: entry.sha256 for target, entry in measured.items()} == {
+        target: sha256(wheel) for target, wheel in wheels.items()
+    }
 
 
 FULL = """

@@ -1,6 +1,6 @@
 """Run one action again and again, killed by SIGKILL at another moment each time.
 
-A program, since it forks: ``python -m tests.support.killing publish|record FOLDER SEED``.  Two ways to choose the
+A program, since it forks: ``python -m tests.support.killing record|<a publisher's name> FOLDER SEED``.  Two ways to choose the
 moment: at the nth call that touches the disk (a write is cut in half first), for every n until the action gets
 through, and after a random time.  After each kill the caller's view is checked, the action is run again to its end,
 and the result is compared with that of a run that nobody killed.  Prints what was done as JSON.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from qualify import evidence, matrix, recording
-from qualify.publishers.folder import publish
+from qualify.publishers import publisher
 from tests.support.line import NOW, TARGETS, qualified, write_matrix
 from tests.support.store import torn, tree
 
@@ -117,13 +117,13 @@ def at_every_moment(
     return {"steps": step - 1, "random": kills}
 
 
-def publishing(folder: Path, seed: int) -> dict[str, int]:
+def publishing(kind: str, folder: Path, seed: int) -> dict[str, int]:
     path = write_matrix(folder)
     proofs = []
     for target in TARGETS:
         made = qualified(folder, path, target)
         proofs.append(evidence.prove(evidence.load(made.path), made.wheel, matrix.load(path)))
-    store = folder / "to"
+    store, publish = folder / "to", publisher(kind).publish
 
     def reset() -> None:
         shutil.rmtree(store, ignore_errors=True)
@@ -166,5 +166,5 @@ def recording_(folder: Path, seed: int) -> dict[str, int]:
 
 if __name__ == "__main__":
     kind, place, number = sys.argv[1:]
-    run = publishing if kind == "publish" else recording_
-    print(json.dumps(run(Path(place), int(number))))
+    folder, seed = Path(place), int(number)
+    print(json.dumps(recording_(folder, seed) if kind == "record" else publishing(kind, folder, seed)))

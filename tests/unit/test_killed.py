@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from qualify.publishers import PUBLISHERS
+
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("kind", "fewest"), [("publish", 60), ("record", 10)])
+@pytest.mark.parametrize(("kind", "fewest"), [("record", 10), *((kind, 60) for kind in PUBLISHERS)])
 def test_killed_at_any_moment_everything_is_whole_and_the_same_command_ends_it(
     tmp_path: Path, kind: str, fewest: int
 ) -> None:

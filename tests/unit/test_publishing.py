@@ -15,6 +15,7 @@ from qualify.publishers.folder import publish
 from qualify.publishers.pages import Release
 from tests.support.line import NOW, TARGETS, Qualified, axpy, judged, qualified, write_matrix
 from tests.support.store import Links, listed, sha256, torn, tree
+from tests.support.wheel import write_wheel
 
 SM110, SM121 = "aarch64-sm110", "aarch64-sm121"
 
@@ -34,9 +35,22 @@ def proven(work: Path, target: str = "x86_64-sm90", version: str = "0.1.0") -> e
     return prove(qualified(work, work / "matrix.yaml", target, version))
 
 
-def test_every_publisher_keeps_the_contract() -> None:
-    for kind in PUBLISHERS:
-        assert callable(publisher(kind).publish)
+@pytest.mark.parametrize("kind", PUBLISHERS)
+def test_every_publisher_keeps_the_contract(work: Path, kind: str) -> None:
+    """The one that kills it at every step is tests/unit/test_killed.py."""
+    publishes, to = publisher(kind).publish, str(work / "to")
+    proof = proven(work)
+    (first,) = publishes([proof], to, now=NOW)
+    (again,) = publishes([proof], to, now=NOW + timedelta(days=1))
+    assert (first.new, again.new) == (True, False)
+    assert (first.filename, first.sha256, first.target) == (proof.wheel.name, proof.sha256, proof.target)
+    other = prove(judged(axpy(work / "w", files={"axpy/x.py": ""}), proof.target, work / "matrix.yaml"))
+    with pytest.raises(RefusedError, match="other bytes"):
+        publishes([other], to, now=NOW)
+    changed = proven(work, version="0.2.0")
+    changed.wheel.write_bytes(b"")
+    with pytest.raises(RefusedError, match="changed since it was judged"):
+        publishes([changed], to, now=NOW)
 
 
 def test_a_wheel_lies_by_its_hash_and_in_its_targets_index(work: Path) -> None:
@@ -126,17 +140,30 @@ def test_two_targets_share_a_name_and_each_index_has_its_own_bytes(work: Path) -
     assert listed(work / "to", "") == {}, "one name, two sets of bytes: left to the targets' own indexes"
 
 
-def test_the_same_bytes_for_two_targets_are_listed_once_in_the_combined_index(work: Path) -> None:
-    wheel = axpy(work / "w", SM121)
-    first = prove(judged(wheel, SM121, work / "matrix.yaml"))
-    releases = [
-        Release(wheel.name, first.sha256, 1, ">=3.11", "0" * 64, "2026-11-30T12:00:01Z", "release", (SM121,)),
-        Release(wheel.name, first.sha256, 1, ">=3.11", "0" * 64, "2026-11-30T12:00:00Z", "upstream", (SM110,)),
-    ]
-    (merged,) = pages.combined([releases[:1], releases[1:]])
-    assert merged.targets == (SM110, SM121)
-    assert merged.profile == "upstream"
-    assert merged.uploaded == "2026-11-30T12:00:00Z"
+def test_one_wheel_for_two_targets_lies_once_and_is_listed_in_both(work: Path) -> None:
+    extensions = {"axpy/_C": {"sm_110": ["axpy_kernel"], "sm_121": ["axpy_kernel"]}, "axpy/_host": {}}
+    wheel = write_wheel(work, tag="cp311-abi3-manylinux_2_28_aarch64", extensions=extensions)
+    for target in (SM110, SM121):
+        judged(wheel, target, work / "matrix.yaml")
+    documents = [evidence.load(evidence.path_for(wheel, target)) for target in evidence.targets_beside(wheel)]
+    proofs = evidence.prove_each(documents, wheel, matrix.load(work / "matrix.yaml"))
+    publish(proofs, str(work / "to"), now=NOW)
+    assert torn(work / "to") == []
+    same = {wheel.name: proofs[0].sha256}
+    assert listed(work / "to", SM110) == listed(work / "to", SM121) == listed(work / "to", "") == same
+    assert len(list((work / "to").glob("files/*/*/*.whl"))) == 1
+    (file,) = json.loads((work / "to/simple/axpy/index.json").read_bytes())["files"]
+    assert sorted(file["_evidence"]) == file["_targets"] == [SM110, SM121]
+    for link in file["_evidence"].values():
+        assert (work / "to/simple/axpy" / link).is_file()
+
+
+def test_what_is_merged_bears_the_earliest_upload_and_the_lesser_profile() -> None:
+    name = "axpy-1-py3-none-any.whl"
+    late = Release(name, "a" * 64, 1, "", "0" * 64, "2026-11-30T12:00:01Z", "release", (SM121,))
+    early = Release(name, "a" * 64, 1, "", "0" * 64, "2026-11-30T12:00:00Z", "upstream", (SM110,))
+    (merged,) = pages.combined([[late], [early]])
+    assert merged == Release(name, "a" * 64, 1, "", "0" * 64, early.uploaded, "upstream", (SM110, SM121))
 
 
 def test_versions_are_listed_in_their_order(work: Path) -> None:
