@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import time
 from pathlib import Path
@@ -148,6 +149,30 @@ def test_variables_that_replace_compiled_code(
     arguments = ["doctor", "x86_64-sm90", "--matrix", matrix, "--set", "TINY_DEVICE=empty"]
     assert main([*arguments, "--requirement-mode", "isolated"]) == 8
     assert "TINY_USE_PRECOMPILED: unmet" in capsys.readouterr().out
+
+
+def test_such_a_variable_is_no_better_by_set(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "doctor",
+        "x86_64-sm90",
+        "--matrix",
+        matrix,
+        "--set",
+        "TINY_DEVICE=empty",
+        "--requirement-mode",
+        "isolated",
+    ]
+    assert main([*arguments, "--set", "TINY_USE_PRECOMPILED=1"]) == 8
+    assert "TINY_USE_PRECOMPILED: unmet" in capsys.readouterr().out
+
+
+def test_a_native_build_for_another_machine_is_told_plainly(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    other = "aarch64-sm121" if platform.machine() == "x86_64" else "x86_64-sm90"
+    arguments = ["doctor", other, "--matrix", matrix, "--how", "native", "--set", "TINY_DEVICE=empty"]
+    assert main([*arguments, "--requirement-mode", "isolated", "--json"]) == 8
+    machine = next(item for item in answer(capsys)["items"] if item["name"] == "machine")
+    assert machine["status"] == "unmet"
+    assert "cannot happen on this" in machine["action"]
 
 
 def test_without_a_target_the_host_is_looked_at(
