@@ -68,7 +68,8 @@ def record(
         changed meanwhile; nothing was written.
     :raises DriftError: other values stand there; nothing was written.
     """
-    path = matrix.load(matrix_path).path
+    # Behind a link it is one file with one lock.
+    path = matrix.load(matrix_path).path.resolve()
     _writable_matrix(path)
     with locked(path, timeout=_LOCK_SECONDS, purpose="qualify record"):
         before = path.read_bytes()
@@ -115,7 +116,7 @@ def lines(recorded: Recorded) -> list[str]:
 
 
 def _writable_matrix(path: Path) -> None:
-    if Path(__file__).parent in path.resolve().parents:
+    if Path(__file__).parent in path.parents:
         raise RefusedError(
             "this is the copy of the matrix that came with the tool",
             where=str(path),
@@ -180,6 +181,8 @@ def _accepted(observation: Observation, evidence: Evidence, loaded: LoadedMatrix
 
 
 def _entry(observation: Observation) -> Measured:
+    # Whether an import ran in a container or on somebody's host is part of how it was learned.
+    place = f", {observation.where}" if observation.grade == measuring.IMPORT else ""
     return Measured(
         runtime_version=observation.runtime_version,
         distribution_version=observation.distribution_version,
@@ -189,7 +192,7 @@ def _entry(observation: Observation) -> Measured:
         toolkit=observation.toolkit,
         torch=observation.torch,
         flashinfer=observation.flashinfer,
-        how=observation.how,
+        how=observation.how + place,
         when=observation.when,
     )
 

@@ -177,9 +177,9 @@ def test_a_qualified_wheel_is_recorded_from_a_real_install(tmp_path: Path) -> No
     command = [sys.executable, "-m", "qualify", "record", str(wheel), "--target", TARGET, "--matrix", str(path)]
     done = subprocess.run([*command, "--local", "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["measured"]["how"] == "import"
+    assert json.loads(done.stdout)["measured"]["how"] == "import, this host"
     before = path.read_bytes()
-    assert matrix.load(path).matrix.measured[TARGET].how == "import"
+    assert matrix.load(path).matrix.measured[TARGET].how == "import, this host"
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, path.read_bytes()) == (0, before), done.stderr
     assert "recorded already" in done.stdout

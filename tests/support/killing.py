@@ -1,9 +1,10 @@
 """Run one action again and again, killed by SIGKILL at another moment each time.
 
-A program, since it forks: ``python -m tests.support.killing record|<a publisher's name> FOLDER SEED``.  Two ways to choose the
-moment: at the nth call that touches the disk (a write is cut in half first), for every n until the action gets
-through, and after a random time.  After each kill the caller's view is checked, the action is run again to its end,
-and the result is compared with that of a run that nobody killed.  Prints what was done as JSON.
+A program, since it forks: ``python -m tests.support.killing KIND FOLDER SEED``, with ``record`` or a publisher's
+name for KIND.  Two ways to choose the moment: at the nth call that touches the disk (a write is cut in half first),
+for every n until the action gets through, and after a random time.  After each kill the caller's view is checked,
+the action is run again to its end, and the result is compared with that of a run that nobody killed.  Prints what
+was done as JSON.
 """
 
 from __future__ import annotations

@@ -130,6 +130,17 @@ def test_a_qualified_wheel_is_recorded(tmp_path: Path) -> None:
     assert loaded.asserted_sha256 == made.document.matrix_sha256, "a measured value asserts nothing"
 
 
+def test_a_matrix_behind_a_link_is_written_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    path = write_matrix(tmp_path / "real")
+    (tmp_path / "matrix.yaml").symlink_to("real/matrix.yaml")
+    made = qualified(tmp_path, path)
+    recorded = recording.record(made.wheel, TARGET, matrix_path=tmp_path / "matrix.yaml", now=NOW)
+    assert recorded.path == path
+    assert (tmp_path / "matrix.yaml").is_symlink()
+    assert TARGET in matrix.load(path).matrix.measured
+
+
 def test_the_same_again_touches_nothing(tmp_path: Path) -> None:
     path = write_matrix(tmp_path)
     made = qualified(tmp_path, path)
