@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from builders.cli import COMMANDS as BUILDERS
+from qualify.cli import COMMANDS as QUALIFY
 from qualify.matrix import load
 from qualify.matrix.model import Code
 
@@ -79,3 +82,17 @@ def test_the_empty_shell_needs_no_compiler() -> None:
     assert shape.when == {"AXPY_TARGET_DEVICE": "empty"}
     assert not shape.toolkit
     assert set(shape.tools) < {tool.name for tool in build.tools}
+
+
+def test_the_walkthrough_shows_the_commit_that_is_pinned() -> None:
+    text = (EXAMPLE.parents[1] / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\+g([0-9a-f]{9})", text))
+    assert shown == {load(EXAMPLE / "matrix.yaml").matrix.pin.commit[:9]}
+
+
+def test_the_walkthrough_shows_commands_that_there_are() -> None:
+    text = (EXAMPLE.parents[1] / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\$ python -m (builders|qualify) ([a-z]+)", text, flags=re.MULTILINE))
+    assert {command for module, command in shown if module == "builders"} <= set(BUILDERS)
+    assert {command for module, command in shown if module == "qualify"} <= set(QUALIFY)
+    assert {"plan", "build", "measure", "record", "check", "publish"} <= {command for _, command in shown}
