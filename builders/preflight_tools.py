@@ -60,15 +60,17 @@ def _judge_tool(tool: ToolDemand, facts: Facts, plan: Plan | None) -> Item:
     if candidates and not candidates[0]:
         found = seen["on_path"][0]
         return Item(tool.name, Status.FOUND, found["path"], version_of(tool.name, found["output"]), _expected(tool))
-    fitting = next((found for found in seen["elsewhere"] if not _fault(tool, found, plan)), None)
-    if fitting is not None:
+    fits = [found for found in seen["elsewhere"] if not _fault(tool, found, plan)]
+    if fits:
+        # A tool that stands in its own place before a script that only calls it.
+        fitting = next((found for found in fits if found.get("marked")), fits[0])
         return Item(
             tool.name,
             Status.NOT_ON_PATH,
             fitting["path"],
             version_of(tool.name, fitting["output"]),
             _expected(tool),
-            _put_on_path(tool, fitting["path"], _first(seen["on_path"], tool, plan)),
+            _first(seen["on_path"], tool, plan) + _put_on_path(tool, fitting),
         )
     if candidates and seen["on_path"][0]["status"] == 0:
         found = seen["on_path"][0]
@@ -154,13 +156,15 @@ def _expected(tool: ToolDemand) -> str:
     return f"{tool.minimum} or newer" if tool.minimum else ""
 
 
-def _put_on_path(tool: ToolDemand, path: str, before: str) -> str:
-    folder = posixpath.dirname(path)
+def _put_on_path(tool: ToolDemand, found: Mapping[str, Any]) -> str:
+    folder = posixpath.dirname(found["path"])
     setting = f'export PATH="{folder}:$PATH"'
     if tool.name == "nvcc":
         # CMake finds the compiler by CUDACXX or PATH, torch and setup.py files by CUDA_HOME.
-        setting += f' CUDA_HOME="{posixpath.dirname(folder)}" CUDACXX="{path}"'
-    return f"{before}{setting}"
+        setting += f' CUDACXX="{found["path"]}"'
+        if found.get("marked"):
+            setting += f' CUDA_HOME="{posixpath.dirname(folder)}"'
+    return setting
 
 
 def _install(tool: ToolDemand, plan: Plan | None) -> str:

@@ -52,6 +52,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 # A variable that names the tool instead, as CMake and setuptools read it.
 VARIABLES: Mapping[str, str] = {"c++": "CXX"}
+# What lies beside the `bin` of a whole CUDA toolkit, and not beside a script that only calls its nvcc.
+NVCC_MARKS = ("nvvm",)
 NVCC_LISTS = ("--list-gpu-arch", "--list-gpu-code")
 HOST_SECONDS = 900
 
@@ -116,13 +118,14 @@ def demands(
 
 def question(tool: ToolDemand) -> dict[str, Any]:
     """What the collector is asked about one tool."""
-    lists = NVCC_LISTS if tool.name == "nvcc" else ()
+    lists, marks = (NVCC_LISTS, NVCC_MARKS) if tool.name == "nvcc" else ((), ())
     return {
         "name": tool.name,
         "commands": list(tool.commands),
         "variable": VARIABLES.get(tool.name, ""),
         "arguments": ["--version"],
         "lists": list(lists),
+        "marks": list(marks),
     }
 
 

@@ -209,7 +209,8 @@ def look_for_tool(
 def asked(path: str, tool: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
     answer = execute([path, *tool["arguments"]], environment, PROBE_SECONDS)
     text = (answer["output"].strip() or answer["errors"].strip())[:OUTPUT]
-    found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "lists": {}}
+    marked = all(os.path.isdir(os.path.join(os.path.dirname(path), "..", mark)) for mark in tool.get("marks", []))
+    found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "marked": marked, "lists": {}}
     if answer["status"] == 0:
         for argument in tool.get("lists", []):
             listed = execute([path, argument], environment, PROBE_SECONDS)
@@ -376,8 +377,7 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
         "emulated": emulated(),
         "hook": None,
     }
-    look_in = folders_to_look_in(request.get("look_in") or [], environment, known)
-    facts["looked_in"] = look_in
+    look_in = facts["looked_in"] = folders_to_look_in(request.get("look_in") or [], environment, known)
     tools = request.get("tools") or []
     with ThreadPoolExecutor(max_workers=8) as pool:
         asked_remotes = pool.submit(remotes, request.get("remotes") or [], environment)

@@ -172,7 +172,7 @@ esac"""
 
 def seen(path: str, output: str, **lists: list[str]) -> dict[str, Any]:
     """One candidate as the collector tells it."""
-    return {"path": path, "status": 0, "output": output, "lists": lists}
+    return {"path": path, "status": 0, "output": output, "marked": True, "lists": lists}
 
 
 def facts(**changes: Any) -> dict[str, Any]:

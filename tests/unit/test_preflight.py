@@ -89,7 +89,7 @@ def test_four_absences_are_told_apart(plan: Plan) -> None:
     assert (found["ninja"].status, found["ninja"].path) == (Status.NOT_ON_PATH, "/opt/tools/bin/ninja")
     assert found["ninja"].action == 'export PATH="/opt/tools/bin:$PATH"'
     assert found["nvcc"].status is Status.NOT_ON_PATH
-    assert 'CUDA_HOME="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc"' in found["nvcc"].action
+    assert 'CUDACXX="/usr/local/cuda/bin/nvcc" CUDA_HOME="/usr/local/cuda"' in found["nvcc"].action
     assert found["cmake"].status is Status.ABSENT
     assert "install cmake" in found["cmake"].action
     assert found["Python.h"].status is Status.ABSENT
@@ -127,6 +127,15 @@ def test_one_tool(
     found = items(plan, tools=tools(cmake={"on_path": on_path, "elsewhere": elsewhere}))["cmake"]
     assert found.status is status
     assert action in found.action
+
+
+def test_the_toolkit_itself_before_a_script_that_calls_its_nvcc(plan: Plan) -> None:
+    script = {**seen("/usr/local/bin/nvcc", "release 13.0, V13.0.88", code=["sm_90"]), "marked": False}
+    whole = seen("/usr/local/cuda/bin/nvcc", "release 13.0, V13.0.88", code=["sm_90"])
+    both = items(plan, tools=tools(nvcc={"on_path": [], "elsewhere": [script, whole]}))["nvcc"]
+    assert both.path == "/usr/local/cuda/bin/nvcc"
+    alone = items(plan, tools=tools(nvcc={"on_path": [], "elsewhere": [script]}))["nvcc"]
+    assert alone.action == 'export PATH="/usr/local/bin:$PATH" CUDACXX="/usr/local/bin/nvcc"'
 
 
 def test_a_tool_that_the_collector_did_not_answer_for(plan: Plan) -> None:

@@ -76,7 +76,7 @@ def test_on_path(tmp_path: Path) -> None:
     make_tool(tmp_path / "bin", "ninja", "echo 1.11.1")
     facts = collected(tools=[NINJA], environment={"PATH": str(tmp_path / "bin")})
     (found,) = facts["tools"]["ninja"]["on_path"]
-    assert found == {"path": str(tmp_path / "bin/ninja"), "status": 0, "output": "1.11.1", "lists": {}}
+    assert found == {"path": str(tmp_path / "bin/ninja"), "status": 0, "output": "1.11.1", "marked": True, "lists": {}}
     assert facts["tools"]["ninja"]["elsewhere"] == []
 
 
@@ -139,6 +139,15 @@ def test_nvcc_lists_its_architectures(tmp_path: Path) -> None:
     }
     (found,) = collected(tools=[tool], environment={"PATH": str(tmp_path)})["tools"]["nvcc"]["on_path"]
     assert found["lists"] == {"--list-gpu-arch": ["compute_90", "compute_121"], "--list-gpu-code": ["sm_90", "sm_121"]}
+
+
+def test_a_toolkit_is_told_from_a_script_that_calls_its_nvcc(tmp_path: Path) -> None:
+    make_tool(tmp_path / "local" / "bin", "nvcc", NVCC)
+    make_tool(tmp_path / "cuda" / "bin", "nvcc", NVCC)
+    (tmp_path / "cuda" / "nvvm").mkdir()
+    tool = {"name": "nvcc", "commands": ["nvcc"], "arguments": ["--version"], "marks": ["nvvm"]}
+    facts = collected(tools=[tool], look_in=[f"{tmp_path}/local/bin", f"{tmp_path}/cuda/bin"])
+    assert [found["marked"] for found in facts["tools"]["nvcc"]["elsewhere"]] == [False, True]
 
 
 def test_folders_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
