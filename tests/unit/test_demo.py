@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from builders import demo
-from qualify.errors import ConfigurationError, ExitCode, UsageError
+from qualify.errors import ConfigurationError, ExitCode, UnverifiedError, UsageError
 from qualify.files import write_atomic
 from qualify.matrix import load
 
@@ -115,3 +116,33 @@ def test_a_broken_wheel_that_qualifies_is_no_success() -> None:
 
 def test_every_sibling_has_a_reason_of_its_own() -> None:
     assert len({sibling.reason for sibling in demo.SIBLINGS}) == len(demo.SIBLINGS) == 3
+
+
+@pytest.mark.parametrize(
+    ("slugs", "complaint"),
+    [
+        (["hash-differs", "build-mode"], ""),
+        (["build-mode"], "rejected for build-mode"),
+        ([], "rejected for nothing"),
+        (["hash-differs", "no-code-for-target"], "rejected for hash-differs, no-code-for-target"),
+    ],
+)
+def test_a_sibling_must_be_rejected_for_its_own_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slugs: list[str], complaint: str
+) -> None:
+    """The command is left out here; what it would have written lies there."""
+    ran: list[tuple[list[str], ExitCode]] = []
+    monkeypatch.setattr(demo._Line, "_run", lambda self, command, expected: ran.append((command, expected)))
+    wheel = make_wheel(tmp_path)
+    findings = [{"slug": slug, "severity": "error"} for slug in slugs] + [{"slug": "a-note", "severity": "note"}]
+    statement = wheel.with_name(f"{wheel.name}.x86_64-sm90.evidence.json")
+    statement.write_text(json.dumps({"report": {"findings": findings}}), encoding="utf-8")
+    said: list[str] = []
+    line = demo._Line(tmp_path, "x86_64-sm90", options(tmp_path), said.append)
+    if complaint:
+        with pytest.raises(UnverifiedError, match=complaint):
+            line.reject(demo.TAMPERED, wheel)
+    else:
+        line.reject(demo.TAMPERED, wheel)
+        assert said == ["   rejected, as it should be: hash-differs"]
+    assert [expected for _, expected in ran] == [ExitCode.REJECTED]
