@@ -71,7 +71,7 @@ def read_wheel(
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise UnavailableError("changed while it was read", where=str(path), action="run again once it is whole")
-    return _facts(path.name, before.st_size, digest, archive, reads)
+    return _facts(path.name, before.st_size, digest, archive, reads, limits)
 
 
 def _cores() -> int:
@@ -183,20 +183,33 @@ def _read_one(mapped: mmap.mmap, index: int, stored: ArchiveMember, context: Con
         member = read_member(stored.path, data, stored.stored_size, context, problems)
     except MalformedError as error:
         problems.malformed("stored bytes", error.what)
-        return _Read(index, unread, problems.finish(), None)
+        return _Read(index, unread, _kept(problems, context), None)
     except AssayError as error:
         problems.unreadable("stored bytes", error.what)
-        return _Read(index, unread, problems.finish(), None)
+        return _Read(index, unread, _kept(problems, context), None)
     except MemoryError:
         problems.add(ProblemKind.ENVIRONMENT, "stored bytes", f"this host has no memory for its {stored.size} bytes")
-        return _Read(index, unread, problems.finish(), None)
-    content: bytes | None = None
-    if is_text_member(stored.path):
-        if len(data) <= context.limits.text_size:
-            content = data
-        else:
-            problems.unreadable("file", f"is larger than the {context.limits.text_size} bytes that are read as text")
-    return _Read(index, member, problems.finish(), content)
+        return _Read(index, unread, _kept(problems, context), None)
+    content = _text(stored.path, data, context, problems) if is_text_member(stored.path) else None
+    return _Read(index, member, _kept(problems, context), content)
+
+
+def _text(path: str, data: bytes, context: Context, problems: Problems) -> bytes | None:
+    limits = context.limits
+    limit = limits.record_size if path.endswith(".dist-info/RECORD") else limits.text_size
+    if len(data) > limit:
+        problems.unreadable("file", f"is larger than the {limit} bytes that are read as text")
+    elif not context.texts.take(len(data)):
+        problems.unreadable("file", f"comes after {limits.texts_size} bytes of text, which is all that is read")
+    else:
+        return data
+    return None
+
+
+def _kept(problems: Problems, context: Context) -> tuple[Problem, ...]:
+    """The member's problems; only the first where the wheel has too many already."""
+    found = problems.finish()
+    return found if context.problems.take(len(found)) else found[:1]
 
 
 def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> bytes:
@@ -214,11 +227,16 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
     return data
 
 
-def _facts(filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read]) -> WheelFacts:
+def _facts(
+    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], limits: Limits
+) -> WheelFacts:
     members = tuple(read.member for read in reads)
     paths = [member.path for member in members]
     texts = {read.member.path: read.content for read in reads if read.content is not None}
     whole = Problems("")
+    modules = [path for path in texts if path.endswith("_version.py")]
+    if len(modules) > limits.version_modules:
+        whole.unreadable("version modules", f"{len(modules)} of them, of which {limits.version_modules} were read")
     name, version, build, tags = _file_name(filename, whole)
     folders = dist_info_folders(paths)
     own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == name]
@@ -238,9 +256,7 @@ def _facts(filename: str, size: int, digest: str, archive: Archive, reads: Seque
         build_tag=build,
         tags=tags,
         dist_info=dist_info,
-        version_modules=tuple(
-            read_version_module(path, content) for path, content in texts.items() if path.endswith("_version.py")
-        ),
+        version_modules=tuple(read_version_module(path, texts[path]) for path in modules[: limits.version_modules]),
         path_files=tuple(
             line for path, content in texts.items() if path.endswith(".pth") for line in read_path_file(path, content)
         ),

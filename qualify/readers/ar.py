@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qualify.errors import MalformedError, UnverifiedError
 
 MAGIC, THIN_MAGIC = b"!<arch>\n", b"!<thin>\n"
-_HEADER = 60
+_HEADER, _LONGEST_NAME = 60, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,13 @@ def read_members(data: bytes) -> Iterator[ArMember]:
             names = data[start:end]
         elif raw.startswith(b"#1/") and raw[3:].isdigit():
             length = min(int(raw[3:]), size)
+            if length > _LONGEST_NAME:
+                raise MalformedError(f"the member at {at:#x} has a name of {length} bytes")
             yield ArMember(_text(data[start : start + length].rstrip(b"\0")), start + length, end)
         elif raw[:1] == b"/" and raw[1:].isdigit():
             begin = int(raw[1:])
-            stop = names.find(b"/\n", begin)
-            yield ArMember(_text(names[begin : stop if stop >= 0 else begin][:4096]), start, end)
+            stop = names.find(b"/\n", begin, begin + _LONGEST_NAME)
+            yield ArMember(_text(names[begin : max(begin, stop)]), start, end)
         elif raw not in (b"/", b"/SYM64/", b"__.SYMDEF"):
             yield ArMember(_text(raw.removesuffix(b"/")), start, end)
         at = end + (end & 1)

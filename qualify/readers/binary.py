@@ -31,8 +31,13 @@ class Limits:
     entries: int = 200_000  # fat binary entries of one member
     entry_size: int = 256 << 20  # one entry once inflated
     device_size: int = 16 << 30  # all entries of the wheel once inflated
-    name_bytes: int = 256 << 20  # distinct device symbol names of one member
-    text_size: int = 64 << 20  # METADATA, RECORD and their like
+    name_bytes: int = 64 << 20  # distinct device symbol names of one member, and 64 for each name
+    references: int = 5_000_000  # kernels and functions of all entries of one member
+    record_size: int = 64 << 20  # RECORD
+    text_size: int = 1 << 20  # METADATA, WHEEL, a version module, a path file
+    texts_size: int = 128 << 20  # all of these together
+    version_modules: int = 100
+    problems: int = 20_000  # of the members' content; beyond it, one of each member is kept
 
 
 class Budget:

@@ -30,8 +30,10 @@ from qualify.readers.elf import (
 _SHT_PROGBITS, _SHT_NOTE = 1, 7
 _STT_FUNC, _STO_CUDA_ENTRY, _SHN_XINDEX = 2, 0x10, 0xFFFF
 _SYMBOL = struct.Struct("<IBBHQQ")
+_INDEX = struct.Struct("<I")
 _NOTE = struct.Struct("<3I")
 _CUINFO = struct.Struct("<3H")
+_MOST_NOTES, _LARGEST_NOTE = 16, 4 << 20
 _TKINFO_TYPE, _CUINFO_TYPE = 2000, 1000
 _ARCH = re.compile(rb"(?:^|[\0 ])-(?:arch|-gpu-name)[ =]*sm_(\d{1,4})([a-z]?)(?![0-9a-z_])")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,3}\.\d{1,3})")
@@ -102,11 +104,12 @@ def _kernels(data: bytes, rows: list[tuple[int, ...]], table: int) -> tuple[dict
     kernels: dict[bytes, None] = {}
     owned: set[int] = set()
     view = memoryview(data)[offset : offset + size]
+    extended = _extended_table(data, rows, table)
     for index, (name, info, other, section, _, _) in enumerate(_SYMBOL.iter_unpack(view)):
         if not other & _STO_CUDA_ENTRY or info & 15 != _STT_FUNC or section == 0:
             continue
         if section == _SHN_XINDEX:
-            section = _extended_index(data, rows, table, index)
+            section = unpack(_INDEX, extended, 4 * index, "the table of a symbol's section indices")[0]
         label = strings.get(name)
         _check_code(data, rows, section, label)
         kernels[label] = None
@@ -114,13 +117,13 @@ def _kernels(data: bytes, rows: list[tuple[int, ...]], table: int) -> tuple[dict
     return kernels, owned
 
 
-def _extended_index(data: bytes, rows: list[tuple[int, ...]], table: int, symbol: int) -> int:
+def _extended_table(data: bytes, rows: list[tuple[int, ...]], table: int) -> bytes:
+    """The section indices that do not fit into a symbol; empty where there is no such table."""
     for _, kind, _, _, offset, size, link, _, _, _ in rows:
         if kind == SHT_SYMTAB_SHNDX and link == table:
-            if 4 * symbol + 4 > size:
-                break
-            return unpack(struct.Struct("<I"), data, offset + 4 * symbol, "a section index")[0]
-    raise MalformedError("a symbol's section index stands in a table that is not there")
+            check_extent(offset, size, len(data), "the table of section indices")
+            return data[offset : offset + size]
+    return b""
 
 
 def _check_code(data: bytes, rows: list[tuple[int, ...]], section: int, label: bytes) -> None:
@@ -148,11 +151,15 @@ def _notes(data: bytes, rows: list[tuple[int, ...]], names: Strings) -> tuple[tu
     sms: dict[int, None] = {}
     architectures: dict[str, None] = {}
     toolkit = ""
+    count = 0
     for row in rows:
         if row[1] != _SHT_NOTE or not names.get(row[0]).startswith(b".note.nv."):
             continue
         offset, size = row[4], row[5]
         check_extent(offset, size, len(data), "a note")
+        count += 1
+        if count > _MOST_NOTES or size > _LARGEST_NOTE:
+            raise MalformedError(f"has more notes than a compiler writes (section {count}, {size} bytes)")
         for kind, payload in _note_payloads(data[offset : offset + size]):
             if kind == _CUINFO_TYPE and len(payload) >= _CUINFO.size:
                 _, sm, version = _CUINFO.unpack_from(payload)

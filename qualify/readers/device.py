@@ -20,12 +20,15 @@ class Context:
     decompressors: Decompressors
     limits: Limits
     members: Budget  # inflated bytes of members
+    texts: Budget  # bytes of members that are kept as text
+    problems: Budget
     device: Budget  # inflated bytes of device code
 
     @classmethod
     def make(cls, decompressors: Decompressors, limits: Limits | None = None) -> Context:
         limits = limits or Limits()
-        return cls(decompressors, limits, Budget(limits.total_size), Budget(limits.device_size))
+        amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size)
+        return cls(decompressors, limits, *map(Budget, amounts))
 
 
 @dataclass(slots=True)
@@ -37,6 +40,7 @@ class DeviceCode:
     containers: list[Container] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
     _name_bytes: int = 0
+    _references: int = 0
     _entries: int = 0
 
     def add_section(self, data: bytes, start: int, end: int, section: str) -> None:
@@ -170,11 +174,14 @@ class DeviceCode:
         for name in names:
             number = numbers.get(name)
             if number is None:
-                self._name_bytes += len(name)
+                self._name_bytes += len(name) + 64
                 if self._name_bytes > self.context.limits.name_bytes:
                     raise UnverifiedError("the member's kernel names are longer than what is looked at")
                 number = numbers[name] = len(numbers)
             found.append(number)
+        self._references += len(found)
+        if self._references > self.context.limits.references:
+            raise UnverifiedError("the member's entries name more kernels than are looked at")
         return tuple(found)
 
     def report(self, where: str, error: AssayError) -> None:

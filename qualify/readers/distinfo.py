@@ -20,6 +20,7 @@ from qualify.facts import DistInfo, RecordRow, VersionModule
 from qualify.readers.binary import Problems
 
 _TEXT_FILES = ("METADATA", "WHEEL", "RECORD")
+_MOST_ROWS, _MOST_TAGS = 1_000_000, 10_000
 
 
 def dist_info_folders(paths: Sequence[str]) -> tuple[str, ...]:
@@ -43,7 +44,7 @@ def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes]
         metadata_version=_value(metadata, "Version"),
         requires_python=_value(metadata, "Requires-Python"),
         requires_dist=_values(metadata, "Requires-Dist"),
-        wheel_tags=tuple(tag for line in _values(wheel, "Tag") for tag in expand_tag(line)),
+        wheel_tags=_tags(f"{folder}/WHEEL", _values(wheel, "Tag"), problems),
         wheel_version=_value(wheel, "Wheel-Version"),
         root_is_purelib=_value(wheel, "Root-Is-Purelib"),
         generator=_value(wheel, "Generator"),
@@ -58,6 +59,16 @@ def expand_tag(tag: str) -> tuple[str, ...]:
     if len(parts) != 3 or len(parts[0]) * len(parts[1]) * len(parts[2]) > 1024:
         return (tag,)
     return tuple("-".join(combination) for combination in product(*parts))
+
+
+def _tags(path: str, lines: Sequence[str], problems: Problems) -> tuple[str, ...]:
+    tags: list[str] = []
+    for line in lines:
+        tags += expand_tag(line)
+        if len(tags) > _MOST_TAGS:
+            problems.malformed(path, f"has more than {_MOST_TAGS} tags")
+            break
+    return tuple(tags)
 
 
 def read_version_module(path: str, source: bytes) -> VersionModule:
@@ -133,6 +144,9 @@ def _record(path: str, texts: Mapping[str, bytes], problems: Problems) -> tuple[
                     problems.malformed(path, f"row {len(rows) + 1} has {len(row)} columns instead of 3")
                 continue
             rows.append(RecordRow(*row))
+            if len(rows) > _MOST_ROWS:
+                problems.unreadable(path, f"has more than {_MOST_ROWS} rows; the rest was not looked at")
+                break
     except (csv.Error, UnicodeDecodeError) as error:
         problems.malformed(path, f"is no UTF-8 text of comma-separated rows ({error})")
     return tuple(rows)

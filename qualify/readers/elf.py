@@ -27,7 +27,7 @@ _DF_1_PIE = 0x08000000
 _MACHINES = {3: "i386", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
 _MACHINES |= {20: "ppc", 21: "ppc64", 258: "loongarch64"}
 _TYPES = {0: "none", 1: "rel", 2: "exec", 3: "dyn", 4: "core"}
-_MOST_DYNAMIC, _MOST_VERSIONS, _MOST_SECTIONS = 65_536, 65_536, 1_000_000
+_MOST_DYNAMIC, _MOST_VERSIONS, _MOST_SECTIONS = 65_536, 65_536, 200_000
 
 
 @dataclass(frozen=True, slots=True)

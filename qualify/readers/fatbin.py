@@ -71,7 +71,7 @@ def read_containers(
         if damage:
             problems.malformed(label, damage)
         yield RawContainer(at, tuple(entries))
-        most -= len(entries)
+        most -= 1 + len(entries)  # empty ones count too
         if most <= 0:
             problems.unreadable(label, "there are more entries than are looked at")
             return

@@ -28,7 +28,7 @@ from tests.support.fatbin import containers, device_code, fatbin, ptx
 from tests.support.fatbin import entry as fatbin_entry
 from tests.support.wheel import make_wheel, wheel_filename
 
-SECOND = settings(deadline=1000, max_examples=300)
+SECOND = settings(deadline=5000, max_examples=300)
 CODE = containers(
     fatbin(
         fatbin_entry("sm_90a", ["k1", "k2"], functions=["f"], compression="none"),
@@ -189,7 +189,7 @@ ARCHITECTURES = st.sampled_from(
 )
 
 
-@settings(deadline=2000, max_examples=100)
+@settings(deadline=10000, max_examples=100)
 @given(
     fatbins=st.lists(st.dictionaries(ARCHITECTURES, NAMES, min_size=1, max_size=4), min_size=1, max_size=4),
     compression=st.sampled_from(["none", "lz4", "zstd"]),

@@ -194,9 +194,9 @@ def test_more_members_than_are_looked_at() -> None:
 
 def test_many_members_with_deep_names_take_no_long_time() -> None:
     members = [ZipMember("/".join(["d"] * 500) + f"/{index}", b"", method=0) for index in range(2000)]
-    start = time.perf_counter()
+    start = time.process_time()
     archive = read_archive(zip_bytes(members))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(archive.problems) == len(members)
 
 

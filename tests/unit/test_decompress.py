@@ -80,10 +80,10 @@ def test_a_bomb_stops_at_the_size_asked_for(libraries: Libraries, form: str) -> 
     zeros = bytes(256 << 20)
     bomb = _raw_deflate(zeros) if form == "deflate" else zstandard.ZstdCompressor(level=1).compress(zeros)
     del zeros
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(MalformedError):
         getattr(libraries, form)(bomb, 1000)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_a_library_that_is_not_there_is_the_environments_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,3 +98,17 @@ def test_path_files() -> None:
     source = b"# a comment\n\nimport os; os.system('x')\n/home/me/src\n"
     assert read_path_file("x.pth", source) == ("x.pth: import os; os.system('x')", "x.pth: /home/me/src")
     assert read_path_file("x.pth", b"") == ("x.pth: ",)
+
+
+def test_tags_and_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qualify.readers.distinfo._MOST_ROWS", 3)
+    wide = ".".join("abcdefghij")
+    texts = {
+        f"{FOLDER}/WHEEL": f"Tag: {wide}-{wide}-{wide}\n".encode() * 20,
+        f"{FOLDER}/RECORD": b"a,,\n" * 9,
+    }
+    problems = Problems("")
+    info = read_dist_info(FOLDER, [], texts, problems)
+    assert len(info.wheel_tags) == 11_000
+    assert len(info.record) == 4
+    assert sorted(problem.kind.value for problem in problems.items) == ["malformed", "unreadable"]

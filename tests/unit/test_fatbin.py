@@ -264,9 +264,9 @@ def test_bombs_are_bounded() -> None:
     big = zstandard.ZstdCompressor(level=1).compress(bytes(64 << 20))
     bomb = Entry("cubin", 90, b"", overrides={"flags": 0x8011, "stored": len(big), "inflated": 64 << 20})
     raw = replace(bomb, payload=big)
-    start = time.perf_counter()
+    start = time.process_time()
     _, problems = read(library(fatbin(*([raw] * 64))), limits=Limits(device_size=256 << 20))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert {problem.kind.value for problem in problems} == {"malformed", "unreadable"}
     _, problems = read(library(fatbin(raw)), limits=Limits(entry_size=1 << 20))
     assert [problem.kind.value for problem in problems] == ["unreadable"]
@@ -289,3 +289,36 @@ def test_ptx_without_its_nul_reads_too() -> None:
     bare = replace(entry("compute_80"), payload=ptx("compute_80", ["k"]).rstrip(b"\0"))
     member, problems = read(library(fatbin(bare)))
     assert (code(member)["compute_80"][1], problems) == ({"k"}, ())
+
+
+def test_references_and_empty_containers_are_bounded() -> None:
+    blob = device_code({"sm_90": ["a", "b", "c"], "sm_80": ["a", "b", "c"]})
+    _, problems = read(library(blob), limits=Limits(references=4))
+    assert [problem.kind.value for problem in problems] == ["unreadable"]
+    member, problems = read(library(*([fatbin()] * 50)), limits=Limits(entries=10))
+    assert len(member.containers) == 10
+    assert [problem.kind.value for problem in problems] == ["unreadable"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        host_elf(sections={".rodata": b"\x50\xed\x55\xba" * (4 << 20)}),
+        host_elf(sections={".rodata": b"\x7fELF\2\1\1\0" * (2 << 20)}),
+        host_elf(sections={".nv_fatbin": bytes(32 << 20)}),
+        host_elf(sections={".nv_fatbin": fatbin() * (1 << 20)}),
+        b"!<arch>\n" + b"a/" + b" " * 46 + b"0         `\n" + b"x" * (16 << 20),
+        library(fatbin(replace(entry("compute_80"), payload=ptx("compute_80").rstrip(b"\0") + b"/*" * (4 << 20)))),
+        library(fatbin(replace(entry("compute_80"), payload=ptx("compute_80").rstrip(b"\0") + b'/*"\\' * (4 << 20)))),
+        library(fatbin(replace(entry("compute_80"), payload=bytes(64 << 20)))),
+        library(fatbin(replace(entry("compute_80"), payload=b" \n" * (16 << 20)))),
+        library(
+            fatbin(replace(entry("compute_80"), payload=ptx("compute_80").rstrip(b"\0") + b" .entry k" * (1 << 18)))
+        ),
+    ],
+    ids=["magics", "elf magics", "zeros", "empty", "ar", "comments", "quotes", "nuls", "lines", "entries"],
+)
+def test_what_is_made_to_be_slow_is_not(data: bytes) -> None:
+    start = time.process_time()
+    read(data)
+    assert time.process_time() - start < 10

@@ -175,3 +175,18 @@ def test_extension_members_of_another_machine(tmp_path: Path) -> None:
     facts = read_wheel(write_wheel(tmp_path, extensions={"axpy/_C": extension({}, machine="aarch64")}))
     assert [member.elf.machine for member in facts.members if member.elf] == ["aarch64"]
     assert replace(facts, filename="x").filename == "x"
+
+
+def test_texts_modules_and_problems_are_bounded(tmp_path: Path) -> None:
+    files = {f"axpy/{index}/_version.py": "__version__ = '1'\n" for index in range(5)}
+    facts = _open(tmp_path, wheel_members(files=files), limits=Limits(version_modules=2))
+    assert len(facts.version_modules) == 2
+    assert [(problem.where, problem.kind) for problem in facts.problems] == [
+        ("version modules", ProblemKind.UNREADABLE)
+    ]
+    facts = _open(tmp_path, wheel_members(files=files), limits=Limits(texts_size=10))
+    assert {problem.where for problem in facts.problems} == {"file"}
+    assert facts.dist_info is not None
+    assert facts.dist_info.record == ()
+    members = [ZipMember(f"{index}.so", b"\x7fELF", method=0) for index in range(5)]
+    assert len(_open(tmp_path, members, limits=Limits(problems=2)).problems) == 5
