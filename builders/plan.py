@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from builders.externals import External, read_externals
 from builders.externals_copies import copy_fault
 from builders.requirements import Backend, less, read_backend, replaced
-from builders.source import Progress, Source, open_source, say_nothing
+from builders.source import open_source
+from builders.source_model import Progress, Source, say_nothing
 from builders.toolsearch import Host, ToolDemand, demands, this_host
 from qualify.errors import UsageError
 from qualify.matrix.model import Build, Shape, Target

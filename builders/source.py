@@ -7,41 +7,17 @@ Whatever does not fit the pin is refused here, before anything is planned, let a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from builders.source_git import open_git
+from builders.source_model import Progress, Source, say_nothing
+from builders.source_sdist import open_sdist
 from qualify.errors import PreflightError
 from qualify.matrix.model import GitSource, SdistSource
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Source:
-    """One fresh export of the source.
-
-    ``tree`` is a place on this host and enters no plan and no hash; everything else says what the source is.
-    """
-
-    kind: Literal["sdist", "git"]
-    tree: Path  # the project's root: holds pyproject.toml
-    commit: str  # lower-case hex, as long as the source states it; "" where an sdist states none and none is asked for
-    commit_from: str  # the file, or the git command, that stated the commit
-    version: str  # PKG-INFO's Version, or what git describe says; "" where nothing states it
-    version_from: str
-    origin: str  # the sdist's file name, or the repository as the matrix names it
-    sha256: str  # of the sdist; "" for git
-    environment: Mapping[str, str] = field(default_factory=dict)  # what the build needs so that the commit stays
-    whole: bool = True  # False: only the files that a plan reads; nothing can be built from it
-
-
-def say_nothing(message: str) -> None:
-    """The progress of a caller that wants none."""
 
 
 def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_nothing, whole: bool = True) -> Source:
@@ -52,9 +28,6 @@ def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_no
     :raises ConfigurationError: the pin cannot name a source (a git source with an abbreviated commit).
     :raises UnavailableError: the network or git was not there.
     """
-    from builders.source_git import open_git
-    from builders.source_sdist import open_sdist
-
     pin = matrix.matrix.pin
     if work.exists() and any(work.iterdir()):
         raise PreflightError(
@@ -66,9 +39,3 @@ def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_no
             return open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
         case GitSource():
             return open_git(matrix, pin.source, work, progress=progress)
-
-
-def commits_agree(stated: str, pinned: str) -> bool:
-    """Whether two hexadecimal commit names, each of at least 7 digits, name one commit as far as both are written."""
-    length = min(len(stated), len(pinned))
-    return length >= 7 and stated[:length].lower() == pinned[:length].lower()

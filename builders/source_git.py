@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builders.source import Progress, Source
+from builders.source_model import Progress, Source
 from qualify.errors import ConfigurationError, PreflightError, UnavailableError
 from qualify.matrix.model import GitSource
 

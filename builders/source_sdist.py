@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builders.source import Progress, Source, commits_agree
+from builders.source_model import Progress, Source, commits_agree
 from builders.source_unpack import unpack
 from qualify.errors import PreflightError
 from qualify.matrix.model import SdistSource

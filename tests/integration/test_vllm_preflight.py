@@ -13,7 +13,8 @@ import pytest
 
 from builders.cli import main
 from builders.plan import Plan, make_plan
-from builders.source import Source, open_source
+from builders.source import open_source
+from builders.source_model import Source
 from qualify.matrix import LoadedMatrix, load
 from tests.unit.builders_support import make_tool
 from tests.unit.test_toolsearch import interpreter_without_headers

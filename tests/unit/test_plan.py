@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from builders.plan import Plan, jobs_for, make_plan
-from builders.source import Source, open_source
+from builders.source import open_source
+from builders.source_model import Source
 from builders.toolsearch import Host
 from qualify.errors import UsageError
 from qualify.matrix import LoadedMatrix, load

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.source import commits_agree, open_source
+from builders.source import open_source
+from builders.source_model import commits_agree
 from builders.source_sdist import stated_commit
 from builders.source_unpack import unpack
 from qualify.errors import ConfigurationError, MalformedError, PreflightError, UnavailableError
