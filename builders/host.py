@@ -87,9 +87,10 @@ def pip_settings(listing: str) -> dict[str, str]:
     return found
 
 
-def process_mark() -> str:
-    """This process, told apart from a later one of the same number: ``host/pid/start time``."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}"
+def process_mark(pid: int | None = None) -> str:
+    """A process (this one where none is named), told apart from a later one of its number: ``host/pid/start time``."""
+    pid = pid or os.getpid()
+    return f"{socket.gethostname()}/{pid}/{_start_time(pid)}"
 
 
 def process_is_alive(mark: str) -> bool:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -30,6 +30,7 @@ from builders.progress import BuildLog
 from builders.signals import interruptible
 from builders.source import open_source
 from builders.stations import compile_wheel, prepare, run_collector, tree_inside, variables_for
+from builders.toolsearch import Host, this_host
 from qualify.errors import UnavailableError
 from qualify.evidence import tool_version
 from qualify.files import copy_atomic, locked, write_atomic
@@ -51,6 +52,7 @@ class BuildRequest:
     overrides: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = "isolated"
     python: str = ""  # the interpreter of the place that builds
+    memory: int = 0  # bytes that a step may take; 0 for no limit
     look_in: tuple[str, ...] = ()
     rebuild: bool = False
     verbose: bool = False
@@ -133,6 +135,7 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
             engine=engine.name,
             overrides=request.overrides,
             arch_list=request.arch_list,
+            host=_host(request.memory),
         )
     log.say(f"{plan.project} {source.version} at {source.commit or 'no commit'} for {plan.target}, {plan.how}")
     if not request.rebuild and (found := receipts.find_built(request.out, plan.key(), engine.name)):
@@ -146,6 +149,7 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
         role=role_for("cross" if machine != plan.machine else "native"),
         base=Base.model_validate({"image": plan.base.image, "bootstrap": plan.base.bootstrap}),
         environment_key=spec.key,
+        memory=request.memory,
     )
     with contextlib.ExitStack() as stack:
         with run.timed("room"):
@@ -234,6 +238,7 @@ def _circumstances(
         },
         "tools": receipts.tools_used(facts),
         "jobs": plan.jobs,
+        "memory_limit": request.memory,
         "seconds": dict(run.seconds),
         "began": run.began.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -253,6 +258,12 @@ def _deliver(run: _Run, done: Finished, document: dict[str, Any]) -> Built:
     copy_atomic(run.log.path, receipts.log_for(wheel))
     write_atomic(receipts.path_for(wheel), receipts.to_text(document))
     return Built(wheel, receipts.path_for(wheel), receipts.log_for(wheel), False)
+
+
+def _host(limit: int) -> Host:
+    """This machine with no more memory than the limit, so that the jobs fit in it."""
+    host = this_host()
+    return replace(host, memory=min(host.memory, limit)) if limit else host
 
 
 def _cuda_home() -> str:

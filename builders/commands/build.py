@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--look-in", action="append", default=[], metavar="FOLDER", help="where else the preflight looks for tools"
     )
+    parser.add_argument("--memory", type=float, default=0, metavar="GB", help="the most that a step may take")
     parser.add_argument("--rebuild", action="store_true", help="build even where a wheel of the same plan is there")
     parser.add_argument("--verbose", action="store_true", help="show every line of the build")
     parser.add_argument("--json", action="store_true", help="print the receipt instead of the wheel's path")
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         overrides=_settings(arguments.settings),
         mode=arguments.requirement_mode,
         python=arguments.python,
+        memory=int(arguments.memory * 10**9),
         look_in=(*arguments.look_in, *loaded.local.look_in),
         rebuild=arguments.rebuild,
         verbose=arguments.verbose,

@@ -45,7 +45,8 @@ class RoomRequest:
     """What a build needs of its room.
 
     ``machine`` is that of the programs that run in it: x86_64 for a cross build.  ``role`` names the image:
-    "build" or "cross".  Rooms of one ``environment_key`` share one environment folder.
+    "build" or "cross".  Rooms of one ``environment_key`` share one environment folder.  ``memory`` in bytes is the
+    most that a step may take, swap included; 0 for no limit.
     """
 
     build_id: str
@@ -53,6 +54,7 @@ class RoomRequest:
     role: str
     base: Base
     environment_key: str
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class DockerEngine:
 
     @contextlib.contextmanager
     def open(self, request: RoomRequest, listener: Listener) -> Iterator[DockerRoom]:
+        if request.machine not in PLATFORMS:
+            raise UnavailableError(
+                f"no images are made for {request.machine}", where="docker", expected=" or ".join(PLATFORMS)
+            )
+        native = self.info().machines[0]
         with self._connected() as client:
             with _answering():
                 _sweep(client, listener.say)
@@ -65,6 +70,8 @@ class DockerEngine:
             room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
             try:
                 room.enter()
+                if request.machine != native:
+                    _demand_emulation(room)
                 yield room
             finally:
                 with undisturbed():
@@ -78,7 +85,6 @@ class DockerEngine:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[docker.DockerClient]:
-        self.info()
         with _answering():
             client = _client(timeout=600)
         with contextlib.closing(client):
@@ -166,6 +172,8 @@ class DockerRoom:
         self._work = f"{_PREFIX}-work-{request.build_id}"
         self._environment = f"{_PREFIX}-env-{_environment_name(request.environment_key, image)}"
         self._door: Any = None
+        # Without the second one swap would hide the first.
+        self._limits = {"mem_limit": request.memory, "memswap_limit": request.memory} if request.memory else {}
         self._cache = f"{_PREFIX}-cache-{request.machine}"
 
     def enter(self) -> None:
@@ -203,7 +211,7 @@ class DockerRoom:
                 if step.prepares:
                     _bring_network(container, self._network)
                 container.start()
-                for line in _lines(container.logs(stream=True, follow=True)):
+                for line in _lines(_whole_log(container)):
                     say(line)
                 code = int(container.wait()["StatusCode"])
                 container.reload()
@@ -242,6 +250,7 @@ class DockerRoom:
                 self._environment: {"bind": "/env", "mode": "rw" if step.prepares else "ro"},
             },
             init=True,
+            **self._limits,
         )
 
 
@@ -306,6 +315,23 @@ def _sweep(client: docker.DockerClient, say: Say) -> None:
         if abandoned(volume.attrs.get("Labels")):
             with contextlib.suppress(APIError):
                 volume.remove(force=True)
+
+
+def _demand_emulation(room: DockerRoom) -> None:
+    """:raises UnavailableError: the engine's kernel does not run programs of the room's machine."""
+    said: list[str] = []
+    try:
+        room.run(Step("machine", ("uname", "-m")), said.append)
+    except UnavailableError as error:
+        said.append(error.what)
+    if room.machine not in said:
+        raise UnavailableError(
+            f"the engine's kernel runs no {room.machine} programs: {said[-1] if said else 'no word'}",
+            where="docker",
+            expected=f"qemu for {room.machine}, registered with flag F",
+            action=f"on the engine's host: apt-get install qemu-user-static binfmt-support; update-binfmts --enable "
+            f"qemu-{room.machine}",
+        )
 
 
 def _remove(container: Any) -> None:
@@ -378,6 +404,23 @@ def _unpack(stream: IO[bytes], folder: Path) -> None:
                 with target.open("wb") as sink:
                     while block := source.read(1 << 20):
                         sink.write(block)
+
+
+def _whole_log(container: Any) -> Iterator[bytes]:
+    """The container's output as it comes, to its very end.
+
+    Following ends when the container stops, which may be before its last line is in the log; what is missing then
+    is there once the engine says that the container has ended.
+    """
+    seen = 0
+    for chunk in container.logs(stream=True, follow=True):
+        seen += len(chunk)
+        yield chunk
+    container.wait()
+    for chunk in container.logs(stream=True, follow=False):
+        if seen < len(chunk):
+            yield chunk[seen:]
+        seen = max(0, seen - len(chunk))
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:

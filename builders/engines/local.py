@@ -45,6 +45,12 @@ class LocalEngine:
                 expected=f"a build whose programs run on {platform.machine()}, not a cross build or one for another",
                 action="use --engine docker",
             )
+        if request.memory:
+            raise UnavailableError(
+                "the local engine can't limit memory",
+                where="--memory",
+                action="use --engine docker, or --set MAX_JOBS=1",
+            )
         with work_folder(self._root) as work:
             yield LocalRoom(request, work, self._root or cache_folder())
 
