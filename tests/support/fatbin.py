@@ -28,7 +28,7 @@ class Entry:
     compression: str = "none"
     isa: tuple[int, int] = (9, 0)
     debug: bool = False
-    header_size: int = 64
+    header_size: int = 0  # 0: what nvcc writes for the kind
     overrides: Mapping[str, int] = field(default_factory=dict)  # size, stored, inflated, flags, kind, header_size, sm
 
     def encode(self) -> bytes:
@@ -41,10 +41,11 @@ class Entry:
         compressed = self.compression != "none"
         kind = KINDS[self.kind] if isinstance(self.kind, str) else self.kind
         flags = 0x11 | COMPRESSION_FLAGS[self.compression] | SUFFIX_FLAGS[self.suffix] | (0x2 if self.debug else 0)
+        header_size = self.header_size or (80 if kind == 1 else 64)
         version = (self.isa[1], self.isa[0]) if kind == 1 else (8, 1)
         values = {
             "kind": kind,
-            "header_size": self.header_size,
+            "header_size": header_size,
             "size": len(padded),
             "stored": len(stored) if compressed else 0,
             "sm": self.sm,
@@ -53,10 +54,12 @@ class Entry:
         } | dict(self.overrides)
         header = struct.pack(
             "<HHIQIIHHIIIQQQ",
-            *(values["kind"], 0x0101, values["header_size"], values["size"], values["stored"], 0),
+            *(values["kind"], 0x0101, values["header_size"], values["size"], values["stored"], 64 if kind == 1 else 0),
             *(*version, values["sm"], 0, 0, values["flags"], 0, values["inflated"]),
         )
-        return header + bytes(max(0, self.header_size - 64)) + padded
+        # PTX has a second header with the place of its compiler options, of which there are none.
+        extended = struct.pack("<I", 72) + bytes(12) if kind == 1 else b""
+        return header + extended.ljust(max(0, header_size - 64), b"\0") + padded
 
 
 def split_architecture(architecture: str) -> tuple[str, int, str]:
