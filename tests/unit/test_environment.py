@@ -1,0 +1,237 @@
+"""What a build's environment is made of, and the script that makes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.engines import Paths
+from builders.environment import SCRIPT, Prepared, build_variables, environment_spec, toolchain_file
+from builders.environment_script import FailedError, interpreter, lay_out, link_libraries, prepare, provided
+from builders.plan import Plan, make_plan
+from builders.receipt import find_built, tools_used
+from builders.toolkit import PINS, pinned_toolkit, toolkit
+from qualify.errors import BuildError, ConfigurationError
+from tests.unit.builders_support import make_tool, sdist_matrix
+
+SHORT = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return make_plan(sdist_matrix(tmp_path), "x86_64-sm90")
+
+
+def request(folder: Path, **changes: Any) -> dict[str, Any]:
+    whole = {
+        "mode": "isolated",
+        "folder": str(folder),
+        "key": "k1",
+        "python": [SHORT],
+        "requirements": [],
+        "target_requirements": [],
+        "target_platform": "",
+        "cuda_home": "",
+        "interpreter": sys.executable,
+    }
+    return {**whole, **changes}
+
+
+def test_every_part_of_a_toolkit_is_pinned() -> None:
+    for version, pins in PINS.items():
+        made = toolkit(version, ("nvcc", "cudart"))
+        assert made.requirements[0] == f"cuda-toolkit[nvcc,cudart]=={version}"
+        assert {text.partition("==")[0] for text in made.requirements[1:]} == set(pins)
+        assert made.target == ()
+
+
+def test_a_cross_build_takes_what_is_linked_from_the_targets_packages() -> None:
+    made = toolkit("13.0.3", ("nvcc",), cross_to="aarch64")
+    assert made.target_platform == "manylinux2014_aarch64"
+    assert "nvidia-cuda-runtime==13.0.96" in made.target
+    assert not [text for text in made.target if "nvcc" in text]
+
+
+def test_an_unknown_toolkit_is_named() -> None:
+    assert pinned_toolkit("13.0") == "13.0.3"
+    assert pinned_toolkit("9.9") == "9.9"
+    with pytest.raises(ConfigurationError, match=r"9\.9"):
+        toolkit("9.9", ("nvcc",))
+
+
+def test_the_key_is_of_all_that_an_environment_is_made_of(plan: Plan) -> None:
+    from dataclasses import replace
+
+    spec = environment_spec(plan, "x86_64", "isolated")
+    assert spec.key == environment_spec(plan, "x86_64", "isolated").key
+    others = [
+        environment_spec(plan, "aarch64", "isolated"),
+        environment_spec(plan, "x86_64", "host"),
+        environment_spec(plan, "x86_64", "isolated", interpreter="/usr/bin/python3.12"),
+        environment_spec(replace(plan, requirements=("wheel",)), "x86_64", "isolated"),
+        environment_spec(replace(plan, python=("3.12",)), "x86_64", "isolated"),
+        environment_spec(replace(plan, toolkit=None), "x86_64", "isolated"),
+    ]
+    assert len({spec.key, *(other.key for other in others)}) == len(others) + 1
+    assert environment_spec(plan, "x86_64", "isolated", cuda_home="/x").key == spec.key
+    assert spec.request("/env")["requirements"][0] == plan.requirements[0]
+    assert environment_spec(plan, "x86_64", "host", cuda_home="/x").request("/env")["requirements"] == []
+
+
+def test_the_script_is_the_standard_librarys_alone() -> None:
+    import ast
+
+    tree = ast.parse(SCRIPT.read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert names <= set(sys.stdlib_module_names)
+
+
+def test_an_environment_is_made_once_and_found_again(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    (folder / "rest").mkdir(parents=True)
+    (folder / "file").write_text("of one that was never complete")
+    made = prepare(request(folder))
+    assert not (folder / "rest").exists()
+    assert (made["reused"], made["cuda_home"]) == (False, "")
+    assert Path(made["python"]).is_relative_to(folder)
+    assert "pip" in made["distributions"]
+    again = prepare(request(folder))
+    assert again == {**made, "reused": True}
+    assert prepare(request(folder, key="k2"))["reused"] is False
+
+
+def test_an_incomplete_environment_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    prepare(request(folder))
+    (folder / "complete.json").write_text('{"key": "k1"')
+    assert prepare(request(folder))["reused"] is False
+
+
+def test_the_hosts_own_interpreter_gets_nothing_installed(tmp_path: Path) -> None:
+    made = prepare(request(tmp_path / "env", mode="host", requirements=["no-such-thing==1"], cuda_home="/opt/cuda"))
+    assert made["python"] == sys.executable
+    assert made["cuda_home"] == "/opt/cuda"
+    assert sorted(path.name for path in (tmp_path / "env").iterdir()) == ["complete.json"]
+
+
+def test_the_answer_is_the_last_line_of_the_script(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT.read_text(), json.dumps(request(tmp_path / "env", mode="host"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert Prepared.of(done.stdout).python == sys.executable
+    command[-1] = json.dumps(request(tmp_path / "env2", python=["9.9"]))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "environment: no interpreter of 9.9 here; found" in done.stdout
+
+
+@pytest.mark.parametrize("output", ["", "no json", "{}", '{"python": 3}', '["x"]'])
+def test_what_is_no_answer_is_said(output: str) -> None:
+    with pytest.raises(BuildError, match="no answer"):
+        Prepared.of(output)
+
+
+def test_an_interpreter_that_is_not_wanted_is_named(tmp_path: Path) -> None:
+    assert interpreter(["9.9", SHORT])["executable"] == sys.executable
+    with pytest.raises(FailedError, match=r"9\.9 or 9\.8"):
+        interpreter(["9.9", "9.8"])
+    about = json.dumps({"version": "3.99", "full": "3.99.1", "purelib": "/x"})
+    other = make_tool(tmp_path, "python3.99", f"echo '{about}'")
+    assert interpreter(["3.99"], str(other))["full"] == "3.99.1"
+
+
+@pytest.fixture
+def purelib(tmp_path: Path) -> Path:
+    tree = tmp_path / "site" / "nvidia" / "cu13"
+    make_tool(tree / "bin", "nvcc", "echo nvcc")
+    (tree / "nvvm" / "bin").mkdir(parents=True)
+    for name in ("include/own.h", "include/both.h", "lib/libcudart.so.13", "lib/libcudadevrt.a"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("program's machine")
+    return tmp_path / "site"
+
+
+def test_a_toolkit_is_laid_out_as_linkers_and_nvcc_look_for_it(purelib: Path, tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    home = Path(lay_out(request(tmp_path / "env"), str(tmp_path / "env"), str(purelib)))
+    assert (home / "bin" / "nvcc").is_file()
+    assert (home / "lib64" / "libcudadevrt.a").is_file()
+    assert (home / "lib" / "libcudart.so").readlink() == Path("libcudart.so.13")
+    link_libraries(str(purelib / "nvidia" / "cu13"))  # a second time changes nothing
+
+
+def test_in_a_cross_layout_programs_are_ours_and_libraries_the_targets(
+    purelib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from builders import environment_script
+
+    def install(command: list[str]) -> None:
+        tree = Path(command[command.index("--target") + 1]) / "nvidia" / "cu13"
+        for name in ("include/both.h", "lib/libcudart.so.13"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text("target's machine")
+
+    monkeypatch.setattr(environment_script, "call", install)
+    folder = tmp_path / "env"
+    folder.mkdir()
+    asked = request(folder, target_requirements=["x==1"], target_platform="manylinux2014_aarch64")
+    home = Path(lay_out(asked, str(folder), str(purelib)))
+    assert (home / "include" / "own.h").read_text() == "program's machine"
+    assert (home / "include" / "both.h").read_text() == "target's machine"
+    assert (home / "lib64" / "libcudart.so").read_text() == "target's machine"
+    assert not (home / "bin").is_symlink()  # nvcc looks beside where it really lies
+
+
+def test_without_a_toolkit_there_is_no_cuda_home(tmp_path: Path) -> None:
+    assert lay_out(request(tmp_path), str(tmp_path), str(tmp_path / "site")) == ""
+
+
+def test_what_torch_brings_is_listed_where_there_is_torch(purelib: Path) -> None:
+    assert provided(str(purelib)) == []
+    (purelib / "torch" / "lib").mkdir(parents=True)
+    (purelib / "torch" / "lib" / "libtorch.so").write_text("")
+    assert provided(str(purelib)) == ["libcudart.so.13", "libtorch.so"]
+
+
+def test_the_variables_of_a_compile(plan: Plan) -> None:
+    prepared = Prepared("/env/venv/bin/python", "3.12.1", "/env/lib", "", {}, (), False)
+    paths = Paths("/s", "/o", "/env", "/c", "/t")
+    plain = build_variables(plan, prepared, paths, "x86_64")
+    assert "CUDA_HOME" not in plain
+    assert plain["PATH"].split(":")[0] == "/env/venv/bin"
+    assert plain["MAX_JOBS"] == plain["CMAKE_BUILD_PARALLEL_LEVEL"]
+    assert not [name for name in plain if name.startswith("_PYTHON")]
+    assert os.environ.get("HOME", "-") not in plain.values()
+
+
+def test_a_toolchain_names_its_machine() -> None:
+    assert "set(CMAKE_CUDA_HOST_COMPILER aarch64-linux-gnu-g++)" in toolchain_file("aarch64")
+
+
+def test_tools_are_those_that_a_build_would_call() -> None:
+    said = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.0, V13.0.88\nBuild x"
+    facts = {
+        "tools": {
+            "nvcc": {"on_path": [{"path": "/a/nvcc", "output": said}, {"path": "/b/nvcc", "output": ""}]},
+            "ninja": {"on_path": [{"path": "/a/ninja", "output": "1.12\n"}]},
+            "cargo": {"on_path": []},
+        }
+    }
+    assert tools_used(facts) == {
+        "nvcc": {"path": "/a/nvcc", "version": "Cuda compilation tools, release 13.0, V13.0.88"},
+        "ninja": {"path": "/a/ninja", "version": "1.12"},
+    }
+    assert tools_used({}) == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1, "key": "k", "engine": 3, "wheel": 4}'])
+def test_a_receipt_that_is_none_finds_no_wheel(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.whl").write_bytes(b"x")
+    (tmp_path / "x.whl.receipt.json").write_text(text)
+    assert find_built(tmp_path, "k", "docker") is None
