@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -20,6 +21,7 @@ from builders.bootstrap import bootstrapped, image_name
 from builders.host import cache_folder
 from qualify.errors import ConfigurationError, UnavailableError, UsageError
 from qualify.files import locked, write_atomic
+from qualify.matrix.local import LocalSettings
 from qualify.matrix.model import Base
 
 Detail = Callable[[str], None]
@@ -27,6 +29,35 @@ Detail = Callable[[str], None]
 ROLES = {"build": ("build",), "cross": ("build", "cross")}  # each made from the one before it
 _LOCK = "bases.lock.yaml"
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseWish:
+    """Where a base comes from: what the matrix says, and what is true of one site alone.
+
+    ``site``: the image is this site's own, in place of the matrix's, and needs no lock.  ``registry`` is put before
+    the image's name, ``mirror`` is where Debian's packages come from.
+    """
+
+    image: str = ""
+    bootstrap: str = ""
+    digest: str = ""
+    site: bool = False
+    registry: str = ""
+    mirror: str = ""
+
+    @property
+    def reference(self) -> str:
+        """The image's name as it is asked for here."""
+        return f"{self.registry.rstrip('/')}/{self.image}" if self.registry and not self.site else self.image
+
+
+def wish_for(target: str, base: Base, local: LocalSettings) -> BaseWish:
+    """The base of a target on this site."""
+    own = local.bases.get(target)
+    if own is not None:
+        return BaseWish(own.image, digest=own.digest, site=True)
+    return BaseWish(base.image, base.bootstrap, registry=local.mirrors.registry, mirror=local.mirrors.debian)
 
 
 class Listener(Protocol):
@@ -70,10 +101,10 @@ def dockerfiles() -> Path:
     raise ConfigurationError("the Dockerfiles are not there", where=str(here), action="install wheel-assay again")
 
 
-def build_image(store: ImageStore, base: Base, machine: str, role: str, listener: Listener) -> tuple[str, str]:
+def build_image(store: ImageStore, base: BaseWish, machine: str, role: str, listener: Listener) -> tuple[str, str]:
     """The image of a role for a machine, made where it is not there yet.
 
-    :returns: its id, and where its base came from: "registry" or "bootstrap".
+    :returns: its id, and where its base came from: "registry", "bootstrap" or "site".
     :raises UnavailableError: neither a registry nor Debian's packages can be had.
     :raises ConfigurationError: the base's image has no digest in the lock though its registry answers.
     """
@@ -92,15 +123,23 @@ def build_image(store: ImageStore, base: Base, machine: str, role: str, listener
 
 
 def ensure_base(
-    store: ImageStore, base: Base, machine: str, listener: Listener, *, refresh: bool = False, lock: Path | None = None
+    store: ImageStore,
+    base: BaseWish,
+    machine: str,
+    listener: Listener,
+    *,
+    refresh: bool = False,
+    lock: Path | None = None,
 ) -> tuple[str, str]:
     """The base image itself; ``refresh`` bootstraps anew where it would be found.  Returns id and origin."""
+    if base.site:
+        return _site_image(store, base, machine), "site"
     if base.image:
         digest = read_lock(lock)[0].get(f"{base.image}@{machine}", "")
         try:
             if digest:
-                return store.pull(base.image, digest, machine), "registry"
-            answered = store.digest(base.image, machine)
+                return store.pull(base.reference, digest, machine), "registry"
+            answered = store.digest(base.reference, machine)
         except UnavailableError as error:
             if not base.bootstrap:
                 raise
@@ -119,9 +158,16 @@ def ensure_base(
         found = "" if refresh else store.find(tag)
         if not found:
             listener.say(f"bootstrapping {tag}")
-            with bootstrapped(base.bootstrap, machine, listener.detail) as archive:
+            with bootstrapped(base.bootstrap, machine, listener.detail, base.mirror) as archive:
                 found = store.load(archive, tag)
     return found, "bootstrap"
+
+
+def _site_image(store: ImageStore, base: BaseWish, machine: str) -> str:
+    """A site's own image: by its digest, else what the name means on this engine, else in its registry now."""
+    if base.digest:
+        return store.pull(base.image, base.digest, machine)
+    return store.find(base.image) or store.pull(base.image, store.digest(base.image, machine), machine)
 
 
 def renew_lock(store: ImageStore, wanted: Sequence[tuple[str, str]], path: Path | None = None) -> dict[str, str]:

@@ -41,16 +41,17 @@ def image_name(bootstrap: str, machine: str) -> str:
 
 
 @contextlib.contextmanager
-def bootstrapped(bootstrap: str, machine: str, say: Say) -> Iterator[IO[bytes]]:
+def bootstrapped(bootstrap: str, machine: str, say: Say, mirror: str = "") -> Iterator[IO[bytes]]:
     """The archive of a fresh Debian base, for as long as the context lasts.
 
     :param bootstrap: a name of :data:`SUITES`.
+    :param mirror: of Debian's packages; "" takes apt's own, else the tool's default.
     :raises UnavailableError: debootstrap, root or the emulation is not there, or the mirror did not answer.
     """
     _demand(machine)
     with tempfile.TemporaryDirectory(prefix="wheel-assay-base-") as folder, tempfile.TemporaryFile() as layer:
         root = Path(folder) / "root"
-        _debootstrap(SUITES[bootstrap], machine, root, say)
+        _debootstrap(SUITES[bootstrap], machine, root, say, mirror or _apt_mirror())
         digest = write_layer(root, layer)
         with tempfile.TemporaryFile() as archive:
             write_image(layer, digest, image_name(bootstrap, machine), machine, archive)
@@ -149,14 +150,13 @@ def _demand(machine: str) -> None:
         )
 
 
-def _debootstrap(suite: str, machine: str, root: Path, say: Say) -> None:
+def _debootstrap(suite: str, machine: str, root: Path, say: Say, mirror: str) -> None:
     command = [
         # In a mount namespace of its own: whatever happens, no /proc or /sys stays mounted below the folder.
         *("unshare", "--mount", "--propagation", "private"),
         *("debootstrap", f"--arch={_DEBIAN_ARCHITECTURES[machine]}", "--variant=minbase"),
         *("--include=ca-certificates", suite, str(root)),
     ]
-    mirror = _apt_mirror()
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SOURCE_DATE_EPOCH": str(_EPOCH)}
     environment.update({name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")})
     process = subprocess.Popen(

@@ -11,79 +11,100 @@ import secrets
 import shutil
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from builders.signals import undisturbed
+from qualify.matrix.local import LocalSettings
+from qualify.packageindex import IndexSettings, pip_settings
 
-_CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
-_PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout", "retries")
+_KEPT_HERE = (*_CA_VARIABLES, *_PROXY_VARIABLES, "SSL_CERT_DIR", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
 _CA_INSIDE = "/etc/wheel-assay/ca.pem"
 _PIP_INSIDE = "/etc/pip.conf"
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How the network is reached: extra certificate authorities (PEM), pip's settings, proxies."""
+    """How the package index is reached from a room.
+
+    ``authorities`` is PEM text; ``index`` is what pip's configuration says with the site's mirrors in front; ``site``
+    tells whether matrix.local.yaml says anything.
+    """
 
     authorities: bytes = b""
-    pip: Mapping[str, str] | None = None
-    proxies: Mapping[str, str] | None = None
+    index: IndexSettings = field(default_factory=IndexSettings)
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    site: bool = False
 
     def files_inside(self) -> dict[str, bytes]:
-        """Absolute path in a container -> content."""
+        """Absolute path in a container -> content.  A folder of this host means nothing there and is left out."""
         files: dict[str, bytes] = {}
         if self.authorities:
             files[_CA_INSIDE] = self.authorities
-        if self.pip:
-            lines = ["[global]", *(f"{key} = {value}" for key, value in sorted(self.pip.items()))]
+        settings = _pip_settings(self.index, folders=False)
+        if settings:
+            lines = ["[global]", *(f"{key} = {value}" for key, value in settings.items())]
             files[_PIP_INSIDE] = ("\n".join(lines) + "\n").encode()
         return files
 
     def environment_inside(self) -> dict[str, str]:
-        environment = dict(self.proxies or {})
+        """The variables of a step with network in a container."""
+        environment = dict(self.proxies)
         if self.authorities:
-            environment.update(dict.fromkeys((*_CA_VARIABLES, "GIT_SSL_CAINFO"), _CA_INSIDE))
+            environment.update(dict.fromkeys(_CA_VARIABLES, _CA_INSIDE))
         return environment
 
+    def environment_here(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+        """The variables of a step with network on this host, which has pip's configuration files anyway.
 
-def network_of_host() -> Network:
-    """The network settings of this process and of pip's configuration files.
-
-    A folder of this host means nothing in a container, so ``file:`` indexes are left out.
-    """
-    return Network(
-        authorities=_authorities(os.environ),
-        pip=pip_settings(_pip_config_list()),
-        proxies={name: os.environ[name] for name in _PROXY_VARIABLES if os.environ.get(name)},
-    )
-
-
-def host_network_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this host that a step with network needs when it runs on this very host."""
-    names = (*_CA_VARIABLES, *_PROXY_VARIABLES, "GIT_SSL_CAINFO", "SSL_CERT_DIR", "XDG_CONFIG_DIRS")
-    kept = {name: environ[name] for name in names if environ.get(name)}
-    kept.update({name: value for name, value in environ.items() if name.startswith("PIP_")})
-    return kept
+        :param folder: where the certificates of this site can be written.
+        """
+        kept = {name: environ[name] for name in _KEPT_HERE if environ.get(name)}
+        kept.update({name: value for name, value in environ.items() if name.startswith("PIP_")})
+        if self.site:
+            bundle = folder / "ca.pem"
+            bundle.write_bytes(self.authorities)
+            kept.update(dict.fromkeys(_CA_VARIABLES, str(bundle)))
+            for key, value in _pip_settings(self.index, folders=True).items():
+                kept[f"PIP_{key.upper().replace('-', '_')}"] = value
+        return kept
 
 
-def pip_settings(listing: str) -> dict[str, str]:
-    """pip's index settings out of what ``pip config list`` prints, without folders of this host.
+def network_of(local: LocalSettings | None = None, environ: Mapping[str, str] | None = None) -> Network:
+    """The network of this host: as pip's configuration, the environment and the site's settings say."""
+    environ = os.environ if environ is None else environ
+    index, site = pip_settings(), False
+    authorities = _authorities(environ, index.certificates)
+    if local is not None:
+        mirrors = local.mirrors
+        site = bool(local.ca_bundle or mirrors.index_url or mirrors.extra_index_urls or mirrors.find_links)
+        index = index.with_mirrors(mirrors, "")
+        if local.ca_bundle:
+            authorities += b"\n" + Path(local.ca_bundle).expanduser().read_bytes()
+    proxies = {name: environ[name] for name in _PROXY_VARIABLES if environ.get(name)}
+    return Network(authorities, index, proxies, site)
 
-    The environment's (``:env:``) win over the files', as in pip itself.
-    """
+
+def _pip_settings(index: IndexSettings, *, folders: bool) -> dict[str, str]:
+    """pip's keys for an index; without ``folders`` those of this host are left out."""
+    urls = [url for url in index.index_urls if folders or not _is_folder(url)]
+    links = [link for link in index.find_links if folders or not _is_folder(link)]
     found: dict[str, str] = {}
-    rows = [line.partition("=") for line in listing.splitlines() if "=" in line]
-    for name, _, value in sorted(rows, key=lambda row: row[0].startswith(":env:")):
-        key = name.removeprefix(":env:.").rpartition(".")[2]
-        words = [word for word in value.strip().strip("'\"").replace("\\n", " ").split() if not _is_folder(word)]
-        if key in _PIP_KEYS and words:
-            found["timeout" if key == "default-timeout" else key] = " ".join(words)
+    if urls:
+        # Where the first index was a folder, pip's own default stays the first.
+        first_is_kept = urls[0] == index.index_urls[0]
+        extra = urls[1:] if first_is_kept else urls
+        found.update({"index-url": urls[0]} if first_is_kept else {})
+        found.update({"extra-index-url": " ".join(extra)} if extra else {})
+    if links:
+        found["find-links"] = " ".join(links)
+    if index.trusted_hosts:
+        found["trusted-host"] = " ".join(index.trusted_hosts)
+    if index.timeout != IndexSettings().timeout:
+        found["timeout"] = f"{index.timeout:.0f}"
     return found
 
 
@@ -107,27 +128,19 @@ def _start_time(pid: int) -> str:
         return ""
 
 
-def _is_folder(word: str) -> bool:
-    return word.startswith(("file:", "/"))
+def _is_folder(place: str) -> bool:
+    return not place.startswith(("http://", "https://"))
 
 
-def _authorities(environ: Mapping[str, str]) -> bytes:
-    """The first bundle that the host names; the system's own where none is named."""
+def _authorities(environ: Mapping[str, str], configured: str) -> bytes:
+    """The first bundle that the environment or pip's configuration names; the system's own where none is named."""
     candidates = [environ[name] for name in _CA_VARIABLES if environ.get(name)]
     default = ssl.get_default_verify_paths().cafile
-    for candidate in (*candidates, *([default] if default else [])):
+    for candidate in (*candidates, configured, *([default] if default else [])):
         path = Path(candidate)
-        if path.is_file():
+        if candidate and path.is_file():
             return path.read_bytes()
     return b""
-
-
-@cache
-def _pip_config_list() -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, timeout=60, check=False
-    )
-    return done.stdout if done.returncode == 0 else ""
 
 
 def cache_folder() -> Path:

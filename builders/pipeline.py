@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from builders import receipt as receipts
-from builders.bases import role_for
+from builders.bases import role_for, wish_for
 from builders.engines import Engine, EngineInfo, Room, RoomRequest, choose_engine
 from builders.environment import Mode, Prepared, environment_spec
 from builders.finishing import Finished, finish, only_wheel
-from builders.host import work_folder
+from builders.host import network_of, work_folder
 from builders.plan import How, Plan, chosen_target, make_plan
 from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.progress import BuildLog
@@ -35,7 +35,6 @@ from qualify.errors import UnavailableError
 from qualify.evidence import tool_version
 from qualify.files import copy_atomic, locked, write_atomic
 from qualify.matrix import LoadedMatrix
-from qualify.matrix.model import Base
 
 _LOCK_SECONDS = 6 * 3600.0
 
@@ -101,7 +100,8 @@ def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO, engine: E
     with interruptible(), locked(request.out / request.target, timeout=_LOCK_SECONDS, purpose="a build"), log:
         chosen = engine or choose_engine(request.engine or target.engine, target.machine, log.say)
         run = _Run(loaded, request, log, datetime.now(UTC), chosen.name)
-        with work_folder() as folder:
+        scratch = loaded.local.folders.scratch
+        with work_folder(loaded.folder(scratch) if scratch else None) as folder:
             return _build(run, chosen, folder)
 
 
@@ -143,13 +143,16 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
         return Built(found, receipts.path_for(found), receipts.log_for(found), True)
     machine = room_machine(plan, info)
     spec = environment_spec(plan, machine, request.mode, cuda_home=_cuda_home(), interpreter=request.python)
+    folders = run.loaded.local.folders
     wanted = RoomRequest(
         build_id=f"{plan.target}-{secrets.token_hex(4)}",
         machine=machine,
         role=role_for("cross" if machine != plan.machine else "native"),
-        base=Base.model_validate({"image": plan.base.image, "bootstrap": plan.base.bootstrap}),
+        base=wish_for(plan.target, run.loaded.matrix.targets[plan.target].base, run.loaded.local),
         environment_key=spec.key,
         memory=request.memory,
+        network=network_of(run.loaded.local),
+        cache=run.loaded.folder(folders.cache) if folders.cache else None,
     )
     with contextlib.ExitStack() as stack:
         with run.timed("room"):

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from builders.bases import BaseWish, wish_for
 from builders.engines import Engine, Listener, RoomRequest, Step, choose_engine
 from builders.host import work_folder
+from builders.plan import chosen_target
 from qualify.errors import UnavailableError
 from qualify.files import copy_atomic
-from qualify.matrix.model import Base, Target
+from qualify.matrix import LoadedMatrix
 from qualify.probes import INSIDE, ProbeRequest, Runner
 from qualify.probes.local import LocalRunner
 
@@ -26,7 +28,7 @@ _RESULT_LIMIT = 4 << 20  # bytes
 class RoomRunner:
     """A fresh room for each wheel, with the programs of ``machine``."""
 
-    def __init__(self, engine: Engine, base: Base, machine: str, listener: Listener) -> None:
+    def __init__(self, engine: Engine, base: BaseWish, machine: str, listener: Listener) -> None:
         self._engine = engine
         self._base = base
         self._machine = machine
@@ -96,12 +98,14 @@ def _result(path: Path) -> Mapping[str, Any]:
     return result
 
 
-def runner_for(target: Target, engine: str, listener: Listener) -> Runner:
+def runner_for(loaded: LoadedMatrix, name: str, engine: str, listener: Listener) -> Runner:
     """The runner of an engine for a target's machine; on this host the wheel's code runs under the caller's account.
 
+    :raises UsageError: no such target.
     :raises UnavailableError: the engine does not answer, or none can run that machine.
     """
+    target = chosen_target(loaded, name)
     chosen = choose_engine(engine, target.machine, listener.say)
     if chosen.name == "local":
         return LocalRunner()
-    return RoomRunner(chosen, target.base, target.machine, listener)
+    return RoomRunner(chosen, wish_for(name, target.base, loaded.local), target.machine, listener)

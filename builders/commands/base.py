@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from qualify.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from builders.bases import ImageStore
+    from builders.bases import BaseWish, ImageStore
     from qualify.matrix.model import Target
 
 HELP = "make the base and build images of targets, or renew the lock of base images"
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
+    from builders.bases import wish_for
     from builders.engines.docker import DockerEngine
     from builders.plan import chosen_target
     from qualify.matrix import load
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if arguments.renew_lock:
             _renew(store, targets, arguments.json)
         else:
-            _make(store, targets, engine.info().machines[0], arguments)
+            wishes = {name: wish_for(name, target.base, loaded.local) for name, target in targets.items()}
+            _make(store, targets, wishes, engine.info().machines[0], arguments)
     return ExitCode.OK
 
 
@@ -59,7 +61,13 @@ def _renew(store: ImageStore, targets: Mapping[str, Target], as_json: bool) -> N
     _print({"version": 1, "changed": changed}, as_json, [f"{name}: {new}" for name, new in changed.items()])
 
 
-def _make(store: ImageStore, targets: Mapping[str, Target], native: str, arguments: argparse.Namespace) -> None:
+def _make(
+    store: ImageStore,
+    targets: Mapping[str, Target],
+    wishes: Mapping[str, BaseWish],
+    native: str,
+    arguments: argparse.Namespace,
+) -> None:
     from builders.bases import build_image, ensure_base, role_for
     from builders.progress import Console
 
@@ -68,10 +76,10 @@ def _make(store: ImageStore, targets: Mapping[str, Target], native: str, argumen
     for name, target in targets.items():
         machine = native if (arguments.how or target.how) == "cross" else target.machine
         role = role_for("cross" if machine != target.machine else "native")
-        if arguments.refresh and (target.base, machine) not in refreshed:
-            ensure_base(store, target.base, machine, console, refresh=True)
-            refreshed.add((target.base, machine))
-        image, origin = build_image(store, target.base, machine, role, console)
+        if arguments.refresh and (wishes[name], machine) not in refreshed:
+            ensure_base(store, wishes[name], machine, console, refresh=True)
+            refreshed.add((wishes[name], machine))
+        image, origin = build_image(store, wishes[name], machine, role, console)
         rows.append({"target": name, "role": role, "machine": machine, "image": image, "origin": origin})
     console.close_line()
     lines = [f"{row['target']}: {row['role']} on {row['machine']}, {row['origin']}, {row['image']}" for row in rows]

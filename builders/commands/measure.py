@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         arguments.wheel,
         facts,
         measuring.subject_of(facts, loaded.matrix),
-        runner_for(target, arguments.engine, Console(sys.stderr)),
+        runner_for(loaded, arguments.target, arguments.engine, Console(sys.stderr)),
         now=datetime.now(UTC),
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,

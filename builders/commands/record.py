@@ -21,19 +21,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.plan import chosen_target
     from builders.probing import runner_for
     from builders.progress import Console
     from qualify import measuring, recording
     from qualify.matrix import load
 
-    target = chosen_target(load(arguments.matrix), arguments.target)
+    loaded = load(arguments.matrix)
     recorded = recording.record(
         arguments.wheel,
         arguments.target,
         matrix_path=arguments.matrix,
         evidence_path=arguments.evidence,
-        runner=runner_for(target, arguments.engine, Console(sys.stderr)),
+        runner=runner_for(loaded, arguments.target, arguments.engine, Console(sys.stderr)),
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
         now=datetime.now(UTC),

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from builders.bases import BaseWish
+from builders.host import Network
 from qualify.errors import UnavailableError, UsageError
-from qualify.matrix.model import Base
 
 Say = Callable[[str], None]  # one line of a log, without its end of line
 
@@ -46,15 +47,18 @@ class RoomRequest:
 
     ``machine`` is that of the programs that run in it: x86_64 for a cross build.  ``role`` names the image:
     "build" or "cross".  Rooms of one ``environment_key`` share one environment folder.  ``memory`` in bytes is the
-    most that a step may take, swap included; 0 for no limit.
+    most that a step may take, swap included; 0 for no limit.  ``network`` is how the package index is reached,
+    ``cache`` a folder of this host for an engine that keeps things here; where they are not given, this host's own.
     """
 
     build_id: str
     machine: str
     role: str
-    base: Base
+    base: BaseWish
     environment_key: str
     memory: int = 0
+    network: Network | None = None
+    cache: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from docker.errors import APIError, BuildError, DockerException, ImageNotFound, 
 
 from builders.bases import build_image
 from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
-from builders.host import Network, network_of_host, process_is_alive, process_mark
+from builders.host import Network, network_of, process_is_alive, process_mark
 from builders.signals import undisturbed
 from qualify.errors import BuildError as FailedBuild
 from qualify.errors import UnavailableError
@@ -44,9 +44,6 @@ class DockerEngine:
     """Containers and images of the engine that DOCKER_HOST names, or of the local socket."""
 
     name = "docker"
-
-    def __init__(self, network: Network | None = None) -> None:
-        self._network = network
 
     def info(self) -> EngineInfo:
         # A version that is given keeps the SDK from asking for one as it is made, when nothing could close it; the
@@ -67,7 +64,7 @@ class DockerEngine:
             with _answering():
                 _sweep(client, listener.say)
             image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
-            room = DockerRoom(client, self._network or network_of_host(), request, image, origin)
+            room = DockerRoom(client, request.network or network_of(), request, image, origin)
             try:
                 room.enter()
                 if request.machine != native:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
-from builders.host import cache_folder, host_network_environment, work_folder
+from builders.host import cache_folder, network_of, work_folder
 from qualify.errors import UnavailableError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,8 +51,9 @@ class LocalEngine:
                 where="--memory",
                 action="use --engine docker, or --set MAX_JOBS=1",
             )
-        with work_folder(self._root) as work:
-            yield LocalRoom(request, work, self._root or cache_folder())
+        root = self._root or request.cache or cache_folder()
+        with work_folder(root) as work:
+            yield LocalRoom(request, work, root)
 
 
 class LocalRoom:
@@ -74,6 +75,7 @@ class LocalRoom:
         )
         for folder in (self.paths.out, self.paths.environment, self.paths.cache, self.paths.tools):
             Path(folder).mkdir(parents=True, exist_ok=True)
+        self._network = request.network or network_of()
         self._home = work / "home"
         self._home.mkdir()
 
@@ -86,7 +88,7 @@ class LocalRoom:
     def run(self, step: Step, say: Say) -> Outcome:
         environment = {"PATH": SYSTEM_PATH, "HOME": str(self._home), "LANG": "C.UTF-8", "TMPDIR": str(self._home)}
         if step.prepares:
-            environment.update(host_network_environment(os.environ))
+            environment.update(self._network.environment_here(os.environ, self._home))
         environment.update(step.environment)
         began, killed_before = time.monotonic(), _memory_kills()
         try:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.bases import BaseWish
 from builders.engines import Engine, EngineInfo, Listener, Outcome, Room, RoomRequest, Say, Step
 from builders.engines.local import LocalEngine, LocalRoom
 from builders.host import work_folder
 from qualify.errors import UnavailableError
-from qualify.matrix.model import Base
 
 Act = Callable[[Room, Step, Say], int]
 
@@ -86,7 +86,7 @@ def request(machine: str = "", key: str = "") -> RoomRequest:
         build_id=f"test-{secrets.token_hex(4)}",
         machine=machine or platform.machine(),
         role="build",
-        base=Base(bootstrap="debian-12"),
+        base=BaseWish(bootstrap="debian-12"),
         environment_key=key or f"test-{secrets.token_hex(4)}",
     )
 

@@ -8,15 +8,26 @@ import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from builders import bases, bootstrap
-from builders.bases import build_image, dockerfiles, ensure_base, read_lock, renew_lock, role_for
+from builders.bases import (
+    BaseWish,
+    build_image,
+    dockerfiles,
+    ensure_base,
+    read_lock,
+    renew_lock,
+    role_for,
+    wish_for,
+)
 from builders.bootstrap import image_name, mirror_of_apt, write_image, write_layer
 from qualify.errors import ConfigurationError, UnavailableError, UsageError
+from qualify.matrix.local import LocalSettings
 from qualify.matrix.model import Base
 from tests.support.engines import Heard
 
@@ -76,8 +87,8 @@ def no_debootstrap(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
     @contextmanager
-    def fake(name: str, machine: str, say: object) -> Iterator[IO[bytes]]:
-        made.append(f"{name} {machine}")
+    def fake(name: str, machine: str, say: object, mirror: str) -> Iterator[IO[bytes]]:
+        made.append(f"{name} {machine} {mirror}".strip())
         yield io.BytesIO(b"an archive")
 
     monkeypatch.setattr(bases, "bootstrapped", fake)
@@ -86,13 +97,13 @@ def no_debootstrap(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_locked_image_is_pulled_by_its_digest(lock: Path) -> None:
     store = Store({f"{IMAGE}@x86_64": DIGEST})
-    assert ensure_base(store, Base(image=IMAGE), "x86_64", Heard(), lock=lock) == (f"pulled {DIGEST}", "registry")
+    assert ensure_base(store, BaseWish(image=IMAGE), "x86_64", Heard(), lock=lock) == (f"pulled {DIGEST}", "registry")
 
 
 def test_an_image_without_a_digest_is_refused_where_its_registry_answers(lock: Path) -> None:
     store = Store({f"{IMAGE}@aarch64": DIGEST})
     with pytest.raises(ConfigurationError) as caught:
-        ensure_base(store, Base(image=IMAGE, bootstrap="debian-13"), "aarch64", Heard(), lock=lock)
+        ensure_base(store, BaseWish(image=IMAGE, bootstrap="debian-13"), "aarch64", Heard(), lock=lock)
     assert caught.value.expected == DIGEST
     assert "--renew-lock" in caught.value.action
 
@@ -100,7 +111,7 @@ def test_an_image_without_a_digest_is_refused_where_its_registry_answers(lock: P
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"], ids=["locked", "not locked"])
 def test_where_no_registry_answers_it_is_bootstrapped_and_said_so(lock: Path, machine: str) -> None:
     heard = Heard()
-    image, origin = ensure_base(Store(), Base(image=IMAGE, bootstrap="debian-13"), machine, heard, lock=lock)
+    image, origin = ensure_base(Store(), BaseWish(image=IMAGE, bootstrap="debian-13"), machine, heard, lock=lock)
     assert (image[:7], origin) == ("sha256:", "bootstrap")
     assert "does not answer" in heard.said[0]
     assert "debian-13" in heard.said[0]
@@ -108,11 +119,11 @@ def test_where_no_registry_answers_it_is_bootstrapped_and_said_so(lock: Path, ma
 
 def test_without_a_bootstrap_a_registry_that_does_not_answer_is_exit_4(lock: Path) -> None:
     with pytest.raises(UnavailableError):
-        ensure_base(Store(), Base(image=IMAGE), "x86_64", Heard(), lock=lock)
+        ensure_base(Store(), BaseWish(image=IMAGE), "x86_64", Heard(), lock=lock)
 
 
 def test_a_bootstrapped_base_is_found_again_unless_it_is_to_be_fresh(no_debootstrap: list[str]) -> None:
-    store, base = Store(), Base(bootstrap="debian-12")
+    store, base = Store(), BaseWish(bootstrap="debian-12")
     first = ensure_base(store, base, "x86_64", Heard())
     assert ensure_base(store, base, "x86_64", Heard()) == first
     assert no_debootstrap == ["debian-12 x86_64"]
@@ -123,11 +134,11 @@ def test_a_bootstrapped_base_is_found_again_unless_it_is_to_be_fresh(no_debootst
 
 def test_a_base_of_nothing_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError):
-        ensure_base(Store(), Base(), "x86_64", Heard())
+        ensure_base(Store(), BaseWish(), "x86_64", Heard())
 
 
 def test_the_cross_image_stands_on_the_build_image_and_both_are_reused() -> None:
-    store, base = Store(), Base(bootstrap="debian-12")
+    store, base = Store(), BaseWish(bootstrap="debian-12")
     image, origin = build_image(store, base, "x86_64", "cross", Heard())
     assert origin == "bootstrap"
     assert [row[0] for row in store.built] == ["build.Dockerfile", "cross.Dockerfile"]
@@ -140,7 +151,7 @@ def test_the_cross_image_stands_on_the_build_image_and_both_are_reused() -> None
 def test_another_base_or_machine_is_another_image() -> None:
     store = Store()
     images = {
-        build_image(store, Base(bootstrap=name), machine, "build", Heard())[0]
+        build_image(store, BaseWish(bootstrap=name), machine, "build", Heard())[0]
         for name in ("debian-12", "debian-13")
         for machine in ("x86_64", "aarch64")
     }
@@ -179,6 +190,27 @@ def test_a_lock_that_is_none_is_named(tmp_path: Path, text: str) -> None:
 
 def test_the_lock_of_the_repository_is_right() -> None:
     assert read_lock()[2] == dockerfiles() / "bases.lock.yaml"
+
+
+def test_a_sites_own_image_needs_no_lock() -> None:
+    own = Store({"site.example/spark:1@aarch64": DIGEST})
+    local = LocalSettings.model_validate({"bases": {"aarch64-sm121": {"image": "site.example/spark:1"}}})
+    wish = wish_for("aarch64-sm121", Base(bootstrap="debian-12"), local)
+    assert ensure_base(own, wish, "aarch64", Heard()) == (f"pulled {DIGEST}", "site")
+    own.tags["site.example/spark:1"] = "what the name means here"
+    assert ensure_base(own, wish, "aarch64", Heard()) == ("what the name means here", "site")
+    by_digest = replace(wish, digest="sha256:" + "c" * 64)
+    assert ensure_base(own, by_digest, "aarch64", Heard())[0] == "pulled sha256:" + "c" * 64
+    assert wish_for("aarch64-sm110", Base(bootstrap="debian-12"), local) == BaseWish(bootstrap="debian-12")
+
+
+def test_mirrors_of_the_site_are_asked(lock: Path, no_debootstrap: list[str]) -> None:
+    mirrors = {"registry": "mirror.example/x/", "debian": "http://debian.example/debian"}
+    wish = wish_for("t", Base(image=IMAGE, bootstrap="debian-13"), LocalSettings.model_validate({"mirrors": mirrors}))
+    answering = Store({f"mirror.example/x/{IMAGE}@x86_64": DIGEST})
+    assert ensure_base(answering, wish, "x86_64", Heard(), lock=lock)[1] == "registry"
+    ensure_base(Store(), wish, "x86_64", Heard(), lock=lock)
+    assert no_debootstrap == ["debian-13 x86_64 http://debian.example/debian"]
 
 
 def test_an_unknown_way_is_a_usage_error() -> None:
