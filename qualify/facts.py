@@ -7,6 +7,7 @@ be read is never silently empty: the reason stands in a :class:`Problem` beside 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -167,3 +168,12 @@ class WheelFacts:
     path_files: tuple[str, ...]  # `.pth` members, and their import/path lines as "path: line"
     members: tuple[Member, ...]  # every member but directories, in archive order
     problems: tuple[Problem, ...]
+
+
+_DATA = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
+
+
+def installed_path(path: str) -> str:
+    """Where a member lies below site-packages: ``x-1.data/platlib/x/_C.so`` is ``x/_C.so`` (PEP 427)."""
+    match = _DATA.match(path)
+    return path[match.end() :] if match else path

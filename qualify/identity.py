@@ -18,7 +18,7 @@ from enum import IntEnum, StrEnum
 
 from packaging.version import Version
 
-from qualify.facts import VersionModule, WheelFacts
+from qualify.facts import VersionModule, WheelFacts, installed_path
 from qualify.matrix.model import BUILD_MODES, Matrix
 
 SHORTEST_COMMIT = 7  # fewer hex digits name no commit
@@ -255,8 +255,8 @@ def with_version_module(
 
 def _module(modules: Sequence[VersionModule], path: str) -> VersionModule | None:
     if path:
-        return next((module for module in modules if module.path == path), None)
-    return min(modules, key=lambda module: module.path.count("/"), default=None)
+        return next((module for module in modules if installed_path(module.path) == path), None)
+    return min(modules, key=lambda module: installed_path(module.path).count("/"), default=None)
 
 
 def identity_of_pin(matrix: Matrix, origin: str = "pin") -> Identity:

@@ -25,6 +25,7 @@ from qualify.readers.binary import Limits, Problems
 from qualify.readers.device import Context
 from qualify.readers.distinfo import (
     dist_info_folders,
+    is_path_file,
     is_text_member,
     read_dist_info,
     read_path_file,
@@ -258,7 +259,7 @@ def _facts(
         dist_info=dist_info,
         version_modules=tuple(read_version_module(path, texts[path]) for path in modules[: limits.version_modules]),
         path_files=tuple(
-            line for path, content in texts.items() if path.endswith(".pth") for line in read_path_file(path, content)
+            line for path, content in texts.items() if is_path_file(path) for line in read_path_file(path, content)
         ),
         members=members,
         problems=tuple(problems),

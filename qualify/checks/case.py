@@ -9,9 +9,9 @@ from functools import cached_property
 from types import MappingProxyType
 
 from qualify.arch import ComputeCapability, DriverAnswer
-from qualify.checks.needs import above_ceilings
+from qualify.checks.needs import above_ceilings, importable
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
-from qualify.facts import Member, MemberKind, WheelFacts
+from qualify.facts import Member, MemberKind, WheelFacts, installed_path
 from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
 
 #: Kinds that hold compiled code, of the host or of the device.
@@ -56,11 +56,11 @@ _SUFFIX = re.compile(
 
 
 def module_path(path: str) -> str:
-    """A member's path without the suffix of a shared object: ``pkg/_C.abi3.so`` is ``pkg/_C``.
+    """A member's installed path without the suffix of a shared object: ``pkg/_C.abi3.so`` is ``pkg/_C``.
 
-    Anything that is no ``.so`` (an executable, a ``.cubin``) keeps its whole path.
+    Anything that is no ``.so`` (an executable, a ``.cubin``) keeps its suffix.
     """
-    return _SUFFIX.sub("", path)
+    return _SUFFIX.sub("", installed_path(path))
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,17 @@ class Case:
             }
         )
 
+    @cached_property
+    def pythons(self) -> tuple[str, ...]:
+        """The target's Python versions; without any, those that the tags name; () where a tag names no single one."""
+        tagged = [re.fullmatch(r"cp(3)([0-9]+)-cp3[0-9]+-.*", tag) for tag in self.facts.tags]
+        named = [f"{match[1]}.{match[2]}" for match in tagged if match]
+        return self.policy.python or (tuple(named) if len(named) == len(tagged) else ())
+
     def expectation(self, path: str) -> Expectation | None:
         """The matrix's entry for a member, by its path with or without the suffix."""
         expectations = self.policy.expectations
-        return expectations.get(path) or expectations.get(module_path(path))
+        return expectations.get(installed_path(path)) or expectations.get(module_path(path))
 
     def demand(self, path: str) -> Demand:
         """What is asked of a member's device code, ``require`` included."""
@@ -144,7 +151,11 @@ class Case:
         """
         ceilings = self.policy.ceilings
         loadable = [member for member in self.compiled if member.kind is not MemberKind.ARCHIVE]
-        loading = [member for member in loadable if not above_ceilings(member, ceilings)]
+        loading = [
+            member
+            for member in loadable
+            if not above_ceilings(member, ceilings) and importable(member, self.policy.machine, self.pythons)
+        ]
         return tuple(coverage[member.path] for member in loading if runs(coverage[member.path]))
 
     def not_judged(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from qualify.arch import Support
 from qualify.checks.case import Case, Demand, examples, runs
 from qualify.checks.registry import Observation, check
 from qualify.coverage import MemberKernels
+from qualify.facts import MemberKind
 from qualify.matrix.model import Code
 from qualify.report import Severity
 
@@ -212,11 +213,12 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
     """No member of a wheel that the matrix does not name has a kernel that runs on the target.
 
     Why: without expectations the least that can be asked is that something runs: natively or by JIT, on the
-    target's oldest driver, in a member that the target's C library loads.
+    target's oldest driver, in a member that the target's C library and interpreter load. That device code may be
+    missing (`--require host`) does not say that all of it may be for other GPUs.
 
     Mend: build it for the target, or use a release that covers it.
     """
-    if case.policy.named or case.policy.require is not None:
+    if case.policy.named or _asked_each(case):
         return
     holding = [kernels for kernels in case.under_driver.values() if kernels.has_kernels]
     open_questions = any(kernels.unknown or kernels.unread for kernels in holding)
@@ -224,6 +226,15 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
         names = examples(tuple(kernels.member for kernels in holding))
         expected = f"one that runs on compute capability {case.policy.device}"
         yield Observation("", f"nothing runs in the members with device code: {names}", expected, _BUILD)
+
+
+def _asked_each(case: Case) -> bool:
+    """Whether this run asks each member with device code by itself (DEV001), a static library aside, which does not
+    run as it is.
+    """
+    loaded = (member for member in case.compiled if member.kind is not MemberKind.ARCHIVE)
+    asked = case.policy.require in (Code.NATIVE, Code.JIT)
+    return asked and any(case.kernels[member.path].has_kernels for member in loaded)
 
 
 @check("DEV011", "no-device-code")
@@ -250,7 +261,7 @@ def nothing_certain(case: Case) -> Iterator[Observation]:
 
     Mend: give the wheel code of a known architecture.
     """
-    if case.policy.named or case.policy.require is not None:
+    if case.policy.named or _asked_each(case):
         return
     usable = case.usable(case.under_driver)
     possible = usable or tuple(k for k in case.under_driver.values() if k.unknown or k.unread)

@@ -1,9 +1,9 @@
-"""What a binary needs of the host's C and C++ libraries, as symbol versions."""
+"""What a binary needs of the host: C and C++ libraries, as symbol versions, and the interpreter, by its suffix."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from qualify.facts import Member
@@ -48,3 +48,21 @@ def above_ceilings(member: Member, ceilings: Ceilings | None) -> str:
     if ceilings is None:
         return ""
     return above(member, "GLIBC", ceilings.glibc) or above(member, "GLIBCXX", ceilings.glibcxx)
+
+
+_SUFFIX = re.compile(
+    r"\.(?P<name>cpython|pypy|graalpy)-?(?P<major>[0-9])(?P<minor>[0-9]*)(?P<flags>[a-z]*)(-(?P<host>[^./]+))?\.so"
+)
+
+
+def importable(member: Member, machine: str, pythons: Collection[str]) -> bool:
+    """Whether one of ``pythons`` ("3.12"; none: any CPython) on ``machine`` finds this extension by its name.
+
+    A file that defines no ``PyInit_*`` is imported by nobody: it is loaded by its path, whatever it is called.
+    """
+    match = _SUFFIX.search(member.path)
+    if match is None or member.elf is None or not member.elf.python_inits:
+        return True
+    if match["name"] != "cpython" or (match["host"] and match["host"] != f"{machine}-linux-gnu"):
+        return False
+    return not pythons or (not match["flags"] and f"{match['major']}.{match['minor']}" in pythons)

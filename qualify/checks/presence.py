@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from qualify.checks.case import Case, module_path
 from qualify.checks.registry import Observation, check
-from qualify.facts import MemberKind
+from qualify.facts import MemberKind, installed_path
 from qualify.report import Severity
 
 
@@ -39,7 +39,7 @@ def extension_missing(case: Case) -> Iterator[Observation]:
     """
     if not any(member.kind in (MemberKind.EXTENSION, MemberKind.LIBRARY) for member in case.facts.members):
         return  # PRE001 says it once, for all of them
-    there = {name for member in case.compiled for name in (member.path, module_path(member.path))}
+    there = {name for member in case.compiled for name in (installed_path(member.path), module_path(member.path))}
     for path in case.required():
         if path not in there:
             action = "find out why the build skipped it, or make it optional in the matrix"

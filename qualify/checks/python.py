@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from qualify.checks.case import Case
+from qualify.checks.case import Case, module_path
+from qualify.checks.needs import importable
 from qualify.checks.registry import Observation, check
+from qualify.facts import Member
 
 
 def tag_serves(tag: str, python: str) -> bool:
@@ -77,3 +79,39 @@ def requires_python(case: Case) -> Iterator[Observation]:
 
 def _allows(specifiers: SpecifierSet, python: str) -> bool:
     return any(specifiers.contains(f"{python}{patch}", prereleases=True) for patch in ("", ".99"))
+
+
+@check("PYT003", "suffix-not-imported")
+def suffix_not_imported(case: Case) -> Iterator[Observation]:
+    """No file of an extension module has a suffix that a Python version of the target imports.
+
+    Why: the interpreter looks for `_C.cpython-312-aarch64-linux-gnu.so`, `_C.abi3.so` or `_C.so`, and for nothing else.
+    A cross build that names its file after the building machine, or after the building Python under an abi3 tag,
+    installs and ends in `ModuleNotFoundError`. Of a wheel that the matrix does not name, one module that can be
+    imported is enough.
+
+    Mend: build for that version and machine as well, or give the file the suffix of the stable ABI if it keeps to it.
+    """
+    modules: dict[str, list[Member]] = {}
+    for member in case.compiled:
+        if member.elf is not None and member.elf.python_inits:
+            modules.setdefault(module_path(member.path), []).append(member)
+    lacking = {path: _without_a_file(case, files) for path, files in modules.items()}
+    if not case.policy.named:
+        # Others have files of their own for other versions: all versions have to lack it, and all modules.
+        lacking = {path: pythons for path, pythons in lacking.items() if len(pythons) == max(1, len(case.pythons))}
+        none_left = len(lacking) == len(modules)
+        lacking = {path: p for path, p in lacking.items() if none_left or case.demand(modules[path][0].path).code}
+    for path, pythons in lacking.items():
+        if pythons:
+            files = [member.path for member in modules[path]]
+            names = ", ".join(sorted(file.rpartition("/")[2] for file in files)[:3])
+            who = f"CPython {', '.join(filter(None, pythons)) or 'of any version'} on {case.policy.machine}"
+            yield Observation(files[0], f"the name {names}", f"one that {who} imports", "name it for both of them")
+
+
+def _without_a_file(case: Case, files: list[Member]) -> list[str]:
+    """The Python versions ("" for any) that import none of ``files``."""
+    machine = case.policy.machine
+    wanted = case.pythons or ("",)
+    return [each for each in wanted if not any(importable(file, machine, (each,) if each else ()) for file in files)]

@@ -16,7 +16,7 @@ from email.parser import BytesParser
 from email.policy import compat32
 from itertools import product
 
-from qualify.facts import DistInfo, RecordRow, VersionModule
+from qualify.facts import DistInfo, RecordRow, VersionModule, installed_path
 from qualify.readers.binary import Problems
 
 _TEXT_FILES = ("METADATA", "WHEEL", "RECORD")
@@ -31,7 +31,17 @@ def dist_info_folders(paths: Sequence[str]) -> tuple[str, ...]:
 def is_text_member(path: str) -> bool:
     """Whether the content of this member is read as text: of METADATA and its like, version modules, path files."""
     top, _, rest = path.partition("/")
-    return (_is_info(top) and rest in _TEXT_FILES) or path.endswith((".pth", "/_version.py")) or path == "_version.py"
+    named = _is_info(top) and rest in _TEXT_FILES
+    return named or is_path_file(path) or path.endswith("/_version.py") or path == "_version.py"
+
+
+def is_path_file(path: str) -> bool:
+    """Whether ``site`` acts on this file: it looks for ``.pth`` in site-packages itself, not in the folders below.
+
+    Deeper ones are weights as a rule, which torch saves under the same suffix.
+    """
+    installed = installed_path(path)
+    return installed.endswith(".pth") and "/" not in installed
 
 
 def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes], problems: Problems) -> DistInfo:

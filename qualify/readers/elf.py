@@ -24,6 +24,8 @@ _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
 _DT_FLAGS_1, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFB, 0x6FFFFFFE, 0x6FFFFFFF
 _DF_1_PIE = 0x08000000
+# What a unit of relocatable device code calls before main(); `nvcc -dlink` defines one for each unit that it links.
+_LINKED = b"__cudaRegisterLinkedBinary_"
 _MACHINES = {3: "i386", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
 _MACHINES |= {20: "ppc", 21: "ppc64", 258: "loongarch64"}
 _TYPES = {0: "none", 1: "rel", 2: "exec", 3: "dyn", 4: "core"}
@@ -71,6 +73,7 @@ class HostElf:
     position_independent_executable: bool
     sections: tuple[Section, ...]  # empty where there are no section headers
     has_section_headers: bool
+    unlinked: str = ""  # an undefined symbol that only the link of relocatable device code defines
 
 
 def read_header(data: bytes) -> Header:
@@ -167,8 +170,9 @@ def read_host_elf(data: bytes, problems: Problems) -> HostElf:
     except MalformedError as error:
         problems.malformed("dynamic section", str(error))
     inits: tuple[str, ...] = ()
+    unlinked = ""
     try:
-        inits = _python_inits(data, header, sections)
+        inits, unlinked = _dynamic_symbols(data, header, sections)
     except MalformedError as error:
         problems.malformed("dynamic symbols", str(error))
     facts = Elf(
@@ -184,7 +188,7 @@ def read_host_elf(data: bytes, problems: Problems) -> HostElf:
         python_inits=inits,
         interpreter=interpreter,
     )
-    return HostElf(facts, bool(reader.flags & _DF_1_PIE), sections, bool(sections))
+    return HostElf(facts, bool(reader.flags & _DF_1_PIE), sections, bool(sections), unlinked)
 
 
 def _segments(data: bytes, header: Header) -> list[tuple[int, int, int, int]]:
@@ -266,24 +270,27 @@ class _Dynamic:
             at += following
 
 
-def _python_inits(data: bytes, header: Header, sections: tuple[Section, ...]) -> tuple[str, ...]:
-    """Names of the defined functions ``PyInit_*``, without the prefix."""
+def _dynamic_symbols(data: bytes, header: Header, sections: tuple[Section, ...]) -> tuple[tuple[str, ...], str]:
+    """Names of the defined functions ``PyInit_*``, without the prefix, and the first undefined ``_LINKED*``."""
     layout = struct.Struct(header.order + ("IBBHQQ" if header.bits == 64 else "IIIBBH"))
     tables = [section for section in sections if section.type == SHT_DYNSYM]
     if not tables:
-        return ()
+        return (), ""
     if len(tables) > 1 or not 0 < tables[0].link < len(sections):
         raise MalformedError("there is more than one table of them, or it has no strings")
     symbols, strings = tables[0], sections[tables[0].link]
     check_extent(strings.offset, strings.size, len(data), "the table of strings")
     start, end = strings.offset, strings.offset + strings.size
-    if data.find(b"PyInit_", start, end) < 0:
-        return ()
+    if data.find(b"PyInit_", start, end) < 0 and data.find(_LINKED, start, end) < 0:
+        return (), ""
     names = Strings(data, start, end, "a symbol's name")
     found: set[str] = set()
+    unlinked = ""
     table = memoryview(data)[symbols.offset : symbols.offset + symbols.size - symbols.size % layout.size]
     for row in layout.iter_unpack(table):
         where = row[3] if header.bits == 64 else row[5]
         if where and data.startswith(b"PyInit_", start + row[0], end):
             found.add(text(names.get(row[0]).removeprefix(b"PyInit_")))
-    return tuple(sorted(found))
+        elif not where and not unlinked and data.startswith(_LINKED, start + row[0], end):
+            unlinked = text(names.get(row[0]))
+    return tuple(sorted(found)), unlinked

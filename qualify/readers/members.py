@@ -119,6 +119,9 @@ def _read_device_code(data: bytes, elf: HostElf, code: DeviceCode, problems: Pro
         else:
             covered.append((start, end))
             code.add_section(data, start, end, prefix + section.name)
+    if elf.unlinked:
+        detail = f"relocatable device code that was never linked ({elf.unlinked[:80]} is undefined): it does not load"
+        problems.malformed(prefix + "device code", detail)
     gaps = _gaps(covered, len(data))
     strays = list(_strays(data, gaps))
     if strays:
@@ -129,7 +132,7 @@ def _read_device_code(data: bytes, elf: HostElf, code: DeviceCode, problems: Pro
         where = ", ".join(sorted({name or "no section" for name in names})[:10])
         detail = f"{len(strays)} fat binaries lie in {where}: how they are loaded cannot be told"
         problems.unreadable(prefix + "device code", detail)
-    cubins = sum(_count_cubins(data, start, end) for start, end in gaps)
+    cubins = sum(_count_cubins(data, start, end) for start, end in _gaps([*covered, *strays], len(data)))
     if cubins:
         problems.unreadable(prefix + "device code", f"{cubins} cubins lie outside any fat binary")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from qualify.facts import Problem, ProblemKind, WheelFacts
 from qualify.matrix.model import Code, Profile
 from tests.support.elf import host_elf
-from tests.support.fatbin import Entry, ptx
+from tests.support.fatbin import Entry, containers, fatbin, ptx
 from tests.support.wheel import COMMIT, TAG, ZipMember, record_hash, replaced, wheel_filename, wheel_members
 from tests.unit.judging_support import ADA, ARM_TAG, HOPPER, ORIN, SPARK, archive, code, member, wheel
 
@@ -74,6 +74,13 @@ def _metadata(*lines: str) -> str:
     return "\n".join(["Metadata-Version: 2.1", *lines, "", ""])
 
 
+def _unlinked() -> WheelFacts:
+    symbol = "__cudaRegisterLinkedBinary_0ae0b001_4_k_cu_0d5514b8"
+    sections = {"__nv_relfatbin": containers(fatbin(code("sm_90")))}
+    return wheel({"axpy/_C": member(sections=sections, undefined=[symbol]), "axpy/_host": {}})
+
+
+_GOOD: Mapping[str, object] = {"axpy/_C": {"sm_90": ["axpy_kernel"]}}
 _TEXT = wheel_members()[0].name
 
 MUTANTS = (
@@ -233,6 +240,46 @@ MUTANTS = (
         "FLO001",
         require=Code.NATIVE,
     ),
+    Case(
+        "another project's code for other GPUs alone, where host code is enough",
+        lambda: _other({"other/_C": {"sm_100": ["k"]}}),
+        "DEV010",
+        require=Code.HOST,
+    ),
+    Case(
+        "another project's static library, where code is required",
+        lambda: _other({"other/_host": {}}, files={"other/libk.a": _static_library()}),
+        "DEV010",
+        require=Code.NATIVE,
+    ),
+    Case(
+        "another project's code in a file of another machine's name",
+        lambda: _other({"other/_C.cpython-312-aarch64-linux-gnu.so": {"sm_90": ["k"]}, "other/_host": {}}),
+        "DEV010",
+    ),
+    Case(
+        "an extension for some of the target's Pythons",
+        lambda: wheel(
+            {
+                "axpy/_C.cpython-311-x86_64-linux-gnu.so": {"sm_90": ["k"]},
+                "axpy/_C.cpython-312-x86_64-linux-gnu.so": {"sm_90": ["k"]},
+                "axpy/_host": {},
+            }
+        ),
+        "PYT003",
+    ),
+    Case(
+        "an extension that a cross build named after its own machine",
+        lambda: wheel({**_GOOD, "axpy/_host.cpython-312-aarch64-linux-gnu.so": {}}),
+        "PYT003",
+    ),
+    Case(
+        "another project's extension for another interpreter",
+        lambda: _other({"other/_C.pypy310-pp73-x86_64-linux-gnu.so": {}}),
+        "PYT003",
+        require=Code.HOST,
+    ),
+    Case("relocatable code that was never linked", _unlinked, "ARC001"),
     Case("a tag for one Python", lambda: wheel(tag="cp312-cp312-manylinux_2_28_x86_64"), "PYT001"),
     Case(
         "a Requires-Python that leaves one out",
@@ -316,9 +363,26 @@ NEAR_MISSES = (
             {
                 "axpy/_C.cpython-311-x86_64-linux-gnu.so": {"sm_90": ["k"]},
                 "axpy/_C.cpython-312-x86_64-linux-gnu.so": {"sm_90": ["k"]},
+                "axpy/_C.cpython-313-x86_64-linux-gnu.so": {"sm_90": ["k"]},
                 "axpy/_host": {},
             }
         ),
+    ),
+    Case(
+        "a library that is named like an extension, and loaded by its path",
+        lambda: wheel({"axpy/_C.cpython-312-x86_64-linux-gnu.so": member(code("sm_90"), defined=()), "axpy/_host": {}}),
+    ),
+    Case(
+        "extensions below the folder that is installed as site-packages",
+        lambda: wheel(
+            {
+                f"axpy-0.1.0.data/platlib/axpy/{name}": {"sm_90": ["k"]} if name == "_C" else {}
+                for name in ("_C", "_host")
+            }
+        ),
+    ),
+    Case(
+        "weights under a path file's suffix", lambda: wheel(files={"axpy/weights/net.pth": b"PK\3\4\n/abs\n../x\n\xff"})
     ),
     Case("a glibc at the ceiling", lambda: _host(TAG, version_needs={"libc.so.6": ["GLIBC_2.28"]})),
     Case("a glibc above the preferred one", lambda: _arm_host("GLIBC_2.34"), target=SPARK),

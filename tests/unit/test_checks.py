@@ -177,6 +177,8 @@ def test_expectations_may_differ_by_profile() -> None:
         ("pkg/kernels.cubin", "pkg/kernels.cubin"),
         ("pkg/tool-1.2", "pkg/tool-1.2"),
         ("a.so/b", "a.so/b"),
+        ("vllm-1.0.data/platlib/vllm/_C.abi3.so", "vllm/_C"),
+        ("vllm-1.0.data/scripts/vllm-rs", "vllm-1.0.data/scripts/vllm-rs"),
     ],
 )
 def test_module_paths(path: str, expected: str) -> None:

@@ -73,6 +73,7 @@ def test_which_members_are_read_as_text() -> None:
     paths = ["x-1.dist-info/RECORD", "a/_version.py", "_version.py", "x.pth", "x-1.data/purelib/y.pth"]
     assert all(is_text_member(path) for path in paths)
     assert not any(map(is_text_member, ["a/RECORD", "a/x-1.dist-info/RECORD", "my_version.py", "x.pth.txt"]))
+    assert not any(map(is_text_member, ["a/weights.pth", "x-1.data/purelib/a/weights.pth", "x-1.data/data/y.pth"]))
     assert dist_info_folders(["b.dist-info/x", "a.dist-info/x", "c/d.dist-info/x"]) == ("a.dist-info", "b.dist-info")
 
 

@@ -158,6 +158,19 @@ def test_device_code_outside_its_sections_is_said() -> None:
     assert ".rodata" in problems[0].detail
 
 
+def test_a_cubin_in_a_stray_fat_binary_is_said_once() -> None:
+    _, problems = read(host_elf(sections={".rodata": device_code({"sm_90": ["k"]}, compression="none")}))
+    assert len(problems) == 1
+    assert "fat binaries lie in" in problems[0].detail
+
+
+@pytest.mark.parametrize(("symbol", "wrong"), [("_2f_k_cu", True), ("", True), (None, False)])
+def test_relocatable_code_without_its_link_does_not_load(symbol: str | None, wrong: bool) -> None:
+    undefined = [] if symbol is None else [f"__cudaRegisterLinkedBinary_{symbol}"]
+    _, problems = read(host_elf(sections={"__nv_relfatbin": device_code({"sm_90": ["k"]})}, undefined=undefined))
+    assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "device code")] * wrong
+
+
 def test_the_magic_alone_is_no_device_code() -> None:
     member, problems = read(host_elf(sections={".rodata": b"\x50\xed\x55\xba" * 20}))
     assert (member.containers, problems) == ((), ())

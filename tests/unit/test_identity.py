@@ -172,6 +172,13 @@ def test_a_release_names_its_commit_in_the_version_module() -> None:
     assert found.runtime == "0.33.0"
 
 
+@pytest.mark.parametrize("named", ["vllm/_version.py", ""])
+def test_a_version_module_counts_where_it_is_installed(named: str) -> None:
+    below = replace(RELEASE, path="vllm-0.33.0.data/platlib/vllm/_version.py")
+    deeper = VersionModule("vllm/a/b/c/_version.py", "1.0", "")
+    assert identity_of_wheel(wheel("0.33.0", deeper, below), named).commit == "4ba787ec9"
+
+
 def test_a_build_that_lost_its_commit_matches_no_pin() -> None:
     found = identity_of_wheel(wheel("0.33.0", replace(RELEASE, commit_id="")), "vllm/_version.py")
     assert matches_commit(found, "4ba787ec9") is CommitMatch.CANNOT_TELL
