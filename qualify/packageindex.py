@@ -174,6 +174,14 @@ class Index:
             version = tuple(int(part) for part in target[0].split("."))
             python = TargetPython(py_ver=version, impl="cp", platforms=target[1])
         urls = () if self._settings.no_index else self._settings.index_urls or (default_index(),)
+        for url in urls:
+            if "://" not in url and not Path(url).exists():
+                raise UsageError(
+                    "is no address of a package index",
+                    where=url,
+                    expected="https://…, or a folder",
+                    action="mend index-url in pip's configuration (PIP_INDEX_URL) or in matrix.local.yaml",
+                )
         links = [link for link in self._settings.find_links if "://" in link or Path(link).exists()]
         if not (urls or links):
             raise UnavailableError(

@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 from qualify.errors import AssayError, ExitCode, UsageError
@@ -44,6 +45,28 @@ def dispatch(prog: str, description: str, commands: Mapping[str, str], argv: Seq
     Only here are errors caught and printed.  A traceback is shown for our own bugs alone.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # A closed stream (``>&-``) is None in Python: nobody listens, and the exit code still speaks.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the very end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    code = _run(prog, description, commands, arguments)
+    # What is still in the buffer may meet a full disk or a reader that went away; the interpreter would end with 120.
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        print(explain_error(_from_os(error, "")), file=sys.stderr)
+        return int(ExitCode.UNAVAILABLE)
+    return code
+
+
+def _discard_output() -> None:
+    """Nothing more reaches stdout, nor fails there when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(prog: str, description: str, commands: Mapping[str, str], arguments: Sequence[str]) -> int:
     try:
         parser = _Parser(prog=prog, description=description)
         parser.add_argument("--version", action="version", version=_version())
@@ -56,7 +79,10 @@ def dispatch(prog: str, description: str, commands: Mapping[str, str], argv: Seq
                 command.configure(subparsers.add_parser(name, help=command.HELP, description=command.HELP))
             else:
                 subparsers.add_parser(name, help=_help(module), add_help=False)
-        parsed = parser.parse_args(arguments)
+        try:
+            parsed = parser.parse_args(arguments)
+        except SystemExit as done:  # --help, --version
+            return int(done.code or 0)
         if parsed.command is None:
             parser.print_help(sys.stderr)
             return ExitCode.USAGE
@@ -69,7 +95,7 @@ def dispatch(prog: str, description: str, commands: Mapping[str, str], argv: Seq
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader went away (``| head``): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return int(ExitCode.OK)
     except OSError as error:
         where = str(error.filename) if error.filename else ""
@@ -100,7 +126,6 @@ def _help(module: str) -> str:
     """The ``HELP`` of a command module, read without importing what the module needs."""
     import ast
     from importlib.util import find_spec
-    from pathlib import Path
 
     spec = find_spec(module)
     if spec is None or spec.origin is None:

@@ -313,6 +313,12 @@ def test_no_index_and_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Fetcher(cache=tmp_path).fetch_wheel("axpy==1.0", "x86_64", "3.12")
 
 
+def test_an_index_that_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "pip_settings", lambda: IndexSettings(index_urls=("absent",)))
+    with pytest.raises(UsageError, match="absent: is no address of a package index"):
+        Fetcher(cache=tmp_path).fetch_wheel("axpy==1.0", "x86_64", "3.12")
+
+
 def test_a_folder_of_wheels_without_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / WHEEL).write_bytes(BODY)

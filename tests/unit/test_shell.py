@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -110,3 +111,35 @@ def test_both_ways_to_start_are_the_same() -> None:
     if console.exists():
         script = subprocess.run([str(console), "--help"], capture_output=True, text=True, check=True)
         assert script.stdout == module.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("explain DEV001 >&-", 0),
+        ("explain DEV001 2>&-", 0),
+        ("explain DEV999 2>&-", 2),
+        ("explain DEV001 >/dev/full", 4),
+        ("--version >/dev/full", 4),
+        ("explain --help >/dev/full", 4),
+    ],
+)
+def test_an_output_that_takes_nothing_is_no_bug(command: str, code: int) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    shell_line = ["sh", "-c", f'"$0" -m qualify {command}', sys.executable]
+    done = subprocess.run(shell_line, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ignored" not in done.stderr
+
+
+def test_a_reader_that_went_away_is_no_fault() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "qualify", "explain", "DEV001"]
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
