@@ -145,7 +145,8 @@ def tests(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """Unit tests with the lowest versions that pyproject.toml allows."""
     session.install("-q", "uv>=0.5")
-    requirements = Path(session.create_tmp()) / "lowest.txt"
+    # Not session.create_tmp(): it moves every temporary file of the tests into the checkout.
+    requirements = Path(session.virtualenv.location) / "lowest.txt"
     session.run(
         *("uv", "pip", "compile", "-q", "--resolution", "lowest-direct", "--python-version", "3.11"),
         *("pyproject.toml", "--group", "tests", "-o", str(requirements)),

@@ -78,7 +78,7 @@ def read_backend(tree: Path) -> Backend:
         # The builder keeps the backend's name and path to itself; it has just accepted both.
         path = tree / "pyproject.toml"
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("build-system", {}) if path.is_file() else {}
-    except (BuildException, OSError, UnicodeDecodeError) as error:
+    except (BuildException, OSError, ValueError) as error:
         raise PreflightError(
             f"the build requirements cannot be read: {error}", where="pyproject.toml", action="mend the tree at the pin"
         ) from error
