@@ -115,8 +115,7 @@ def kernels_of(member: Member, device: ComputeCapability, only: Callable[[Entry]
         entries += len(container.entries)
         seen, here, blind = _cover_container(container, device, only)
         unread += blind
-        for index, support_ in here.items():
-            best[index] = min(best.get(index, Support.NONE), support_, key=_rank)
+        _improve(best, here)
         if seen is not None:
             names = sorted(member.symbols[index] for index in here)
             native = sorted(member.symbols[index] for index, support_ in here.items() if support_.native)
@@ -138,6 +137,7 @@ def _cover_container(
     """
     seen: Support | None = None
     best: dict[int, Support] = {}
+    answers: list[tuple[Support, tuple[int, ...]]] = []
     unread = 0
     for entry in container.entries:
         answer = entry_support(entry, device)
@@ -150,9 +150,19 @@ def _cover_container(
         elif entry.readable and not entry.kernels:
             continue
         seen = answer if seen is None else min(seen, answer, key=_rank)
-        for index in entry.kernels:
-            best[index] = min(best.get(index, Support.NONE), answer, key=_rank)
+        answers.append((answer, entry.kernels))
+    # From the worst to the best, so that the best one stays: kernels are many and answers few.
+    for answer, kernels in sorted(answers, key=lambda pair: -pair[0].rank):
+        best.update(dict.fromkeys(kernels, answer))
     return seen, best, unread
+
+
+def _improve(best: dict[int, Support], other: dict[int, Support]) -> None:
+    """Put the better of two answers for each kernel into ``best``."""
+    for index, support_ in other.items():
+        known = best.get(index)
+        if known is None or (known is not support_ and support_.rank < known.rank):
+            best[index] = support_
 
 
 def summarize(kernels: MemberKernels, expectation: str = "") -> MemberCoverage:
