@@ -255,9 +255,15 @@ def parse_version(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+#: The toolkit of a cubin that has no note of it and an ABI version that no toolkit of CUDA 13 or later writes.
+BEFORE_13 = "<13"
+
+
 def driver_runs_cubin(toolkit: str, oldest_cuda: str) -> DriverAnswer:
     """A cubin needs a driver of its toolkit's CUDA major, or a later one (minor-version compatibility)."""
     try:
+        if toolkit == BEFORE_13:
+            return DriverAnswer.YES if parse_version(oldest_cuda) >= (12, 0) else DriverAnswer.UNKNOWN
         return DriverAnswer.YES if parse_version(toolkit)[0] <= parse_version(oldest_cuda)[0] else DriverAnswer.NO
     except MalformedError:
         return DriverAnswer.UNKNOWN

@@ -66,7 +66,7 @@ class Entry:
     raw_kind: int  # the u16 of the entry header; 2 for a bare cubin
     architecture: str  # "sm_120f" for code, "compute_80" for PTX and LTO-IR; "" where it could not be told
     isa: str  # PTX ISA version "9.0"; "" for other kinds
-    toolkit: str  # "13.0" from the compiler's note; "" where there is no note
+    toolkit: str  # "13.0" from the compiler's note; without one "<13" where the cubin's ABI version tells that, else ""
     compression: Compression
     stored_size: int
     size: int  # once inflated

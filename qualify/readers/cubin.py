@@ -14,6 +14,7 @@ import re
 import struct
 from dataclasses import dataclass
 
+from qualify.arch import BEFORE_13
 from qualify.errors import MalformedError, UnverifiedError
 from qualify.readers.binary import Strings, check_extent, unpack
 from qualify.readers.elf import (
@@ -34,7 +35,7 @@ _INDEX = struct.Struct("<I")
 _NOTE = struct.Struct("<3I")
 _CUINFO = struct.Struct("<3H")
 _MOST_NOTES, _LARGEST_NOTE = 16, 4 << 20
-_TKINFO_TYPE, _CUINFO_TYPE = 2000, 1000
+_TKINFO_TYPE, _CUINFO_TYPE, _CUINFO_FORM = 2000, 1000, 2
 _ARCH = re.compile(rb"(?:^|[\0 ])-(?:arch|-gpu-name)[ =]*sm_(\d{1,4})([a-z]?)(?![0-9a-z_])")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,3}\.\d{1,3})")
 
@@ -44,7 +45,7 @@ class Cubin:
     sm: int  # of the header
     note_sms: tuple[int, ...]  # distinct SM numbers of the notes; more than one where units were linked
     note_architectures: tuple[str, ...]  # distinct ``-arch`` values of the notes: "sm_120f"
-    toolkit: str  # "13.0"; "" where there is no note
+    toolkit: str  # "13.0"; "<13" where there is no note, and the ABI version tells that much; else ""
     kernels: tuple[bytes, ...]  # distinct names, in the order of the symbol table
     functions: tuple[bytes, ...]  # distinct names of other `.text.` sections
 
@@ -75,6 +76,8 @@ def read_cubin(data: bytes) -> Cubin:
     kernels, owned = _kernels(data, rows, symbols[0])
     functions = _functions(rows, owned, kernels, names)
     sms, architectures, toolkit = _notes(data, rows, names)
+    if not toolkit and header.abi_version <= 7:
+        toolkit = BEFORE_13  # 12.8 writes version 7 for all but Blackwell and leaves no note; 13.0 writes 8 alone
     return Cubin(_sm(header), sms, architectures, toolkit, tuple(kernels), functions)
 
 
@@ -162,9 +165,10 @@ def _notes(data: bytes, rows: list[tuple[int, ...]], names: Strings) -> tuple[tu
             raise MalformedError(f"has more notes than a compiler writes (section {count}, {size} bytes)")
         for kind, payload in _note_payloads(data[offset : offset + size]):
             if kind == _CUINFO_TYPE and len(payload) >= _CUINFO.size:
-                _, sm, version = _CUINFO.unpack_from(payload)
+                form, sm, version = _CUINFO.unpack_from(payload)
                 sms[sm] = None
-                toolkit = f"{version // 10}.{version % 10}"
+                if form == _CUINFO_FORM:  # form 1, of toolkit 12.8, has another number there
+                    toolkit = f"{version // 10}.{version % 10}"
             elif kind == _TKINFO_TYPE:
                 for number, suffix in _ARCH.findall(payload):
                     architectures[f"sm_{int(number)}{suffix.decode()}"] = None

@@ -23,6 +23,7 @@ def cubin(
     notes: bool = True,
     note_sm: int | None = None,
     note_arch: str | None = None,
+    note_form: int = 2,
     helpers: Sequence[str] = (),
     code: bytes = b"\x90" * 32,
     extended_numbering: bool = False,
@@ -33,6 +34,7 @@ def cubin(
     :param functions: device functions with a ``.text.`` section of their own and without STO_CUDA_ENTRY.
     :param abi: 8 keeps the SM number in bits 8 to 15 of ``e_flags``, 7 in bits 0 to 7.
     :param note_sm, note_arch: what the notes say where they are to disagree with the header.
+    :param note_form: 2 as CUDA 13 writes it; 1, as 12.8 does, does not hold the toolkit's number.
     :param helpers: FUNC symbols inside the first kernel's section (``$__internal_0_…``), which are no kernels.
     """
     strings = bytearray(b"\0")
@@ -43,7 +45,8 @@ def cubin(
         arch = note_arch if note_arch is not None else f"sm_{sm}{suffix}"
         release = f"{toolkit[0]}.{toolkit[1]}"
         sections.append(Section(".note.nv.tkinfo", tkinfo(arch, release), SHT_NOTE, flags=0))
-        info = struct.pack("<HHHH", 2, sm if note_sm is None else note_sm, toolkit[0] * 10 + toolkit[1], 0)
+        number = toolkit[0] * 10 + toolkit[1] if note_form == 2 else 1
+        info = struct.pack("<HHHH", note_form, sm if note_sm is None else note_sm, number, 0)
         sections.append(Section(".note.nv.cuinfo", _note(1000, info), SHT_NOTE, flags=0))
     first_text = 1 + 2 + len(sections)
     for index, (name, other) in enumerate(texts):

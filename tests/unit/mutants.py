@@ -355,6 +355,7 @@ NEAR_MISSES = (
     Case("PTX where that is enough", lambda: wheel(more={"axpy/_fast": {"compute_80": ["k"]}})),
     Case("PTX that needs the promised driver", lambda: wheel(more={"axpy/_fast": member(_ptx("compute_80", (9, 0)))})),
     Case("newer PTX beside a cubin", lambda: _c(code("sm_90", "k"), _ptx("compute_90", (9, 5)))),
+    Case("a cubin of CUDA 12 or earlier, which leaves no note", lambda: _c(code("sm_90", abi=7, notes=False))),
     Case("a later toolkit of the driver's major", lambda: _c(code("sm_90", toolkit=(13, 5)))),
     Case("an executable that the matrix names", lambda: wheel(files={"axpy/tool": host_elf(elf_type="exec")})),
     Case(

@@ -9,6 +9,7 @@ import pytest
 
 from qualify.arch import (
     ARCHITECTURES,
+    BEFORE_13,
     ComputeCapability,
     DriverAnswer,
     RealArchitecture,
@@ -143,6 +144,9 @@ def test_a_family_lies_within_one_major() -> None:
 @pytest.mark.parametrize(
     ("toolkit", "oldest", "expected"),
     [
+        (BEFORE_13, "13.0", DriverAnswer.YES),
+        (BEFORE_13, "12.0", DriverAnswer.YES),
+        (BEFORE_13, "11.8", DriverAnswer.UNKNOWN),
         ("13.0", "13.0", DriverAnswer.YES),
         ("13.5", "13.0", DriverAnswer.YES),  # minor-version compatibility
         ("12.8", "13.0", DriverAnswer.YES),

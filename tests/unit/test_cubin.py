@@ -38,6 +38,7 @@ def test_the_stub_of_a_device_link_holds_nothing() -> None:
 def test_suffix_and_toolkit_come_from_the_notes() -> None:
     read = read_cubin(cubin(120, suffix="f", toolkit=(12, 9)))
     assert (read.note_architectures, read.toolkit) == (("sm_120f",), "12.9")
+    assert read_cubin(cubin(120, toolkit=(12, 8), note_form=1)).toolkit == "12.8"
     read = read_cubin(cubin(120, notes=False))
     assert (read.note_sms, read.note_architectures, read.toolkit) == ((), (), "")
 
