@@ -16,7 +16,7 @@ import socket
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -208,8 +208,10 @@ class DockerRoom:
                 if step.prepares:
                     _bring_network(container, self._network)
                 container.start()
-                for line in _lines(_whole_log(container)):
-                    say(line)
+                # Closed by hand: a caller that raises would leave the engine's stream open.
+                with contextlib.closing(_whole_log(container)) as chunks:
+                    for line in _lines(chunks):
+                        say(line)
                 code = int(container.wait()["StatusCode"])
                 container.reload()
                 killed = bool(container.attrs["State"]["OOMKilled"])
@@ -403,21 +405,33 @@ def _unpack(stream: IO[bytes], folder: Path) -> None:
                         sink.write(block)
 
 
-def _whole_log(container: Any) -> Iterator[bytes]:
+def _whole_log(container: Any) -> Generator[bytes, None, None]:
     """The container's output as it comes, to its very end.
 
     Following ends when the container stops, which may be before its last line is in the log; what is missing then
     is there once the engine says that the container has ended.
     """
     seen = 0
-    for chunk in container.logs(stream=True, follow=True):
-        seen += len(chunk)
-        yield chunk
+    with _log_stream(container, follow=True) as stream:
+        for chunk in stream:
+            seen += len(chunk)
+            yield chunk
     container.wait()
-    for chunk in container.logs(stream=True, follow=False):
-        if seen < len(chunk):
-            yield chunk[seen:]
-        seen = max(0, seen - len(chunk))
+    with _log_stream(container, follow=False) as stream:
+        for chunk in stream:
+            if seen < len(chunk):
+                yield chunk[seen:]
+            seen = max(0, seen - len(chunk))
+
+
+@contextlib.contextmanager
+def _log_stream(container: Any, *, follow: bool) -> Iterator[Iterable[bytes]]:
+    stream = container.logs(stream=True, follow=follow)
+    try:
+        yield stream
+    finally:
+        # The stream's own close() leaves the descriptor to the garbage collector; the response's doesn't.
+        stream._response.close()
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:

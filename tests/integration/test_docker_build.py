@@ -55,7 +55,7 @@ class TestDockerEngine(EngineContract):
         room.run(
             shell(
                 "id -u; cut -d: -f1 /proc/net/dev | tail -n +3; grep -E 'CapEff|NoNewPrivs' /proc/self/status;"
-                f"touch {room.paths.environment}/x || echo read-only; touch {room.paths.cache}/x && echo cached"
+                f"touch {room.paths.environment}/x 2>/dev/null || echo read-only; touch {room.paths.cache}/x && echo cached"
             ),
             lines.append,
         )
