@@ -49,6 +49,7 @@ def _expected(case: Case, demand: Demand) -> str:
     return f"{how} for compute capability {case.policy.device}"
 
 
+_LOAD = "see FLO007 (an older base image) and PYT003 (the file's suffix); link what is a static library"
 _BUILD = "build it with an architecture list that covers the target"
 
 
@@ -223,7 +224,12 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
     holding = [kernels for kernels in case.under_driver.values() if kernels.has_kernels]
     open_questions = any(kernels.unknown or kernels.unread for kernels in holding)
     if holding and not open_questions and not case.usable(case.under_driver):
-        names = examples(tuple(kernels.member for kernels in holding))
+        unloaded = [kernels for kernels in holding if runs(kernels)]
+        names = examples(tuple(kernels.member for kernels in unloaded or holding))
+        if unloaded:
+            expected = "one that the target's C library and interpreter load as it is"
+            yield Observation("", f"the code that runs there is in members that do not load: {names}", expected, _LOAD)
+            return
         expected = f"one that runs on compute capability {case.policy.device}"
         yield Observation("", f"nothing runs in the members with device code: {names}", expected, _BUILD)
 

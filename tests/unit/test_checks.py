@@ -210,3 +210,16 @@ def test_no_name_at_all_finds_nothing() -> None:
 
 def test_hopper_is_the_default_of_these_tests() -> None:
     assert policy_for(wheel(), context()).target == HOPPER
+
+
+def test_code_that_runs_in_a_member_that_does_not_load_is_not_blamed_on_the_architecture() -> None:
+    library = member(code("sm_90"), version_needs={"libc.so.6": ["GLIBC_2.38"]})
+    [unloaded] = [
+        f for f in judge(wheel({"other/_a": library}, name="other"), context()).findings if f.code == "DEV010"
+    ]
+    assert "do not load: other/_a" in unloaded.found
+    assert "architecture" not in unloaded.action
+    [foreign] = [
+        f for f in judge(wheel({"other/_a": {"sm_100": ["k"]}}, name="other"), context()).findings if f.code == "DEV010"
+    ]
+    assert "architecture list" in foreign.action
