@@ -16,7 +16,6 @@ from qualify.readers.binary import find, first_nonzero
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d{1,4})([a-z]?)\s*(?:[,\s/]|$)", re.MULTILINE)
 _NAME = re.compile(rb"\s+([A-Za-z_$%][\w$]*)")
-_BEGIN_OR_END = re.compile(rb"[{;]")
 _HEAD = 1 << 20  # version and target stand before anything but comments
 _WINDOW = 1024  # as far back as a line's beginning is looked for
 _COMMENT_OR_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
@@ -51,17 +50,21 @@ def _kernels(source: bytes, stop: int) -> dict[bytes, None]:
         source = _COMMENT_OR_STRING.sub(b" ", source[:stop])
         stop = len(source)
     found: dict[bytes, None] = {}
-    edge = -1  # the first brace or semicolon after the last name; a text without any is searched once
+    # The first brace and semicolon after the last name, kept so that a text without any is searched once.
+    brace = semicolon = -1
     at = find(source, b".entry", 0, stop)
     while at >= 0:
         name = _NAME.match(source, at + 6, stop)
         before = source[max(0, at - _WINDOW) : at]
         line = before[before.rfind(b"\n") + 1 :]
         if name and b"//" not in line and b'"' not in line and (not before or before[-1:].isspace()):
-            if edge < name.end():
-                match = _BEGIN_OR_END.search(source, name.end(), stop)
-                edge = match.start() if match else stop
-            if source[edge : edge + 1] == b"{" and edge < stop and before[-64:].split()[-1:] != [b".extern"]:
+            if brace < name.end():
+                brace = source.find(b"{", name.end(), stop) % (stop + 1)  # none: stop
+            if semicolon < name.end():
+                semicolon = source.find(b";", name.end(), stop) % (stop + 1)
+            # A declaration ends with a semicolon before any brace.
+            defined = brace < semicolon
+            if defined and before[-64:].split()[-1:] != [b".extern"]:
                 found[name[1]] = None
         at = find(source, b".entry", at + 6, stop)
     return found

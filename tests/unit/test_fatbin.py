@@ -317,6 +317,10 @@ def test_references_and_empty_containers_are_bounded() -> None:
     "data",
     [
         host_elf(sections={".rodata": b"\x50\xed\x55\xba" * (4 << 20)}),
+        *(
+            library(fatbin(replace(entry("compute_80"), payload=ptx("compute_80").rstrip(b"\0") + body)))
+            for body in (b" .entry k;" * (1 << 18), b" .entry k" * (1 << 17) + b";{")
+        ),
         host_elf(sections={".rodata": b"\x7fELF\2\1\1\0" * (2 << 20)}),
         host_elf(sections={".nv_fatbin": bytes(32 << 20)}),
         host_elf(sections={".nv_fatbin": fatbin() * (1 << 20)}),
@@ -329,7 +333,20 @@ def test_references_and_empty_containers_are_bounded() -> None:
             fatbin(replace(entry("compute_80"), payload=ptx("compute_80").rstrip(b"\0") + b" .entry k" * (1 << 18)))
         ),
     ],
-    ids=["magics", "elf magics", "zeros", "empty", "ar", "comments", "quotes", "nuls", "lines", "entries"],
+    ids=[
+        "magics",
+        "declarations",
+        "declarations and a brace",
+        "elf magics",
+        "zeros",
+        "empty",
+        "ar",
+        "comments",
+        "quotes",
+        "nuls",
+        "lines",
+        "entries",
+    ],
 )
 def test_what_is_made_to_be_slow_is_not(data: bytes) -> None:
     start = time.process_time()
