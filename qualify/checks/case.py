@@ -121,7 +121,8 @@ class Case:
         require = self.policy.require
         code = None if expectation is None else expectation.code_for(self.policy.profile)
         if require is Code.HOST or require is Code.ANY:
-            return Demand(Code.ANY if self.policy.named else None)
+            # Without a matrix nothing is expected of a single member, so there is nothing to replace.
+            return Demand(require if self.policy.named else None)
         if require is not None:
             # A member that ought to hold code and holds none is asked as well: an empty shell is no excuse.
             asked = self.kernels[path].has_kernels or code in (Code.NATIVE, Code.JIT)

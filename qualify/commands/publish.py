@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualify.errors import ExitCode
+from qualify.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from qualify.evidence import Evidence
@@ -21,7 +21,9 @@ OUTPUT_VERSION = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("wheels", type=Path, nargs="+", metavar="WHEEL")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="made if need be; or SHARE:FOLDER")
+    parser.add_argument(
+        "--to", metavar="FOLDER", help="made if need be; or SHARE:FOLDER; default: folders.index of matrix.local.yaml"
+    )
     parser.add_argument(
         "--target", default="", metavar="ID", help="default: every target whose evidence lies beside the wheel"
     )
@@ -39,8 +41,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from qualify import matrix
     from qualify.publishers import publisher
 
+    loaded = matrix.load(arguments.matrix)
+    to = arguments.to or loaded.local.folders.index
+    if not to:
+        raise UsageError("nowhere to publish to", action="give --to FOLDER, or folders.index in matrix.local.yaml")
     evidences = [evidence for wheel in arguments.wheels for evidence in _proven(wheel, arguments)]
-    destination = str(matrix.load(arguments.matrix).place(arguments.to))
+    destination = str(loaded.place(to))
     progress = _progress if sys.stderr.isatty() else None
     published = publisher("folder").publish(evidences, destination, now=datetime.now(UTC), progress=progress)
     if arguments.json:
@@ -63,7 +69,7 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
     :raises RefusedError: there is none, it proves nothing, or its profile is not enough.
     """
     from qualify import evidence, matrix
-    from qualify.errors import RefusedError, UsageError
+    from qualify.errors import RefusedError
 
     if not wheel.is_file():
         raise UsageError("no such file", where=str(wheel), action="name a wheel")

@@ -46,7 +46,6 @@ class LocalSettings(Strict):
     version: Literal[1] = 1
     folders: Folders = Folders()
     mirrors: Mirrors = Mirrors()
-    hosts: dict[str, NonEmpty] = Field(default_factory=dict)  # a name for each engine's address
     nas_roots: dict[str, NonEmpty] = Field(default_factory=dict)  # a name for each share's folder on this machine
     ca_bundle: str = ""  # certificates to trust besides the system's, also inside containers
     external_sources: dict[str, NonEmpty] = Field(default_factory=dict)  # FetchContent name -> a local copy

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from qualify import evidence, matrix
-from qualify.errors import AssayError, RefusedError, UnavailableError, UnverifiedError
+from qualify.cli import main
+from qualify.errors import AssayError, ExitCode, RefusedError, UnavailableError, UnverifiedError
 from qualify.publishers import PUBLISHERS, pages, publisher
 from qualify.publishers.folder import publish
 from qualify.publishers.pages import Release
@@ -342,3 +343,15 @@ def test_a_file_where_the_folder_should_be_is_told(work: Path) -> None:
     (work / "to").write_text("")
     with pytest.raises(UnavailableError, match=r"Not a directory|File exists"):
         publish([proven(work)], str(work / "to"), now=NOW)
+
+
+def test_without_a_destination_the_folder_of_this_site_is_taken(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = str(qualified(work, work / "matrix.yaml", "x86_64-sm90", "0.1.0").wheel)
+    monkeypatch.setenv("WHEEL_ASSAY_MATRIX", str(work / "matrix.yaml"))
+    assert main(["publish", wheel]) == ExitCode.USAGE
+    assert "nowhere to publish to" in capsys.readouterr().err
+    (work / "matrix.local.yaml").write_text("version: 1\nfolders: {index: store}\n")
+    assert main(["publish", wheel]) == ExitCode.OK
+    assert listed(work / "store", "")
