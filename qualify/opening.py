@@ -15,8 +15,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-
 from qualify.decompress import Libraries
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError, UsageError
 from qualify.facts import FACTS_VERSION, Member, MemberKind, Problem, ProblemKind, WheelFacts
@@ -231,6 +229,9 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
 def _facts(
     filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], limits: Limits
 ) -> WheelFacts:
+    # Imported once the members are read, so that reading begins early.
+    from packaging.utils import canonicalize_name
+
     members = tuple(read.member for read in reads)
     paths = [member.path for member in members]
     texts = {read.member.path: read.content for read in reads if read.content is not None}
@@ -268,6 +269,8 @@ def _facts(
 
 def _file_name(filename: str, problems: Problems) -> tuple[str, str, str, tuple[str, ...]]:
     """Project, version, build tag and tags of a wheel's file name; empty where it is none (PEP 427, 491)."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
     try:
         name, version, build, tags = parse_wheel_filename(filename)
     except (InvalidWheelFilename, ValueError) as error:

@@ -24,11 +24,14 @@ class ReadAhead:
     """
 
     def __init__(self, path: Path, progress: Callable[[str, int, int], None] | None = None) -> None:
+        # Imported before the thread begins: two threads that import wait for each other, one that inflates does not.
+        from qualify.opening import read_wheel
+
         self.path = path
         self._progress = progress
         self._left = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
-        self._facts: Future[WheelFacts] = self._pool.submit(self._read)
+        self._facts: Future[WheelFacts] = self._pool.submit(read_wheel, path, progress=self._step)
 
     def result(self) -> WheelFacts:
         """The facts, or the error that reading raised."""
@@ -42,12 +45,6 @@ class ReadAhead:
     ) -> None:
         self._left.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _read(self) -> WheelFacts:
-        # Imported here, so that its libraries load beside those of the command.
-        from qualify.opening import read_wheel
-
-        return read_wheel(self.path, progress=self._step)
 
     def _step(self, member: str, done: int, total: int) -> None:
         if self._left.is_set():

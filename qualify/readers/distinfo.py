@@ -11,13 +11,14 @@ import csv
 import io
 import warnings
 from collections.abc import Mapping, Sequence
-from email.message import Message
-from email.parser import BytesParser
-from email.policy import compat32
 from itertools import product
+from typing import TYPE_CHECKING
 
 from qualify.facts import DistInfo, RecordRow, VersionModule, installed_path
 from qualify.readers.binary import Problems
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 _TEXT_FILES = ("METADATA", "WHEEL", "RECORD")
 _MOST_ROWS, _MOST_TAGS = 1_000_000, 10_000
@@ -123,6 +124,10 @@ def _message(path: str, texts: Mapping[str, bytes], problems: Problems) -> Messa
     except UnicodeDecodeError:
         problems.malformed(path, "is no UTF-8")
         return None
+    # Imported once the members are read: what starts the reading waits for no parser of mail.
+    from email.parser import BytesParser
+    from email.policy import compat32
+
     return BytesParser(policy=compat32).parsebytes(raw, headersonly=True)
 
 
