@@ -11,7 +11,7 @@ from types import MappingProxyType
 from qualify.arch import ComputeCapability, DriverAnswer
 from qualify.checks.needs import above_ceilings, importable
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
-from qualify.facts import Member, MemberKind, WheelFacts, installed_path
+from qualify.facts import Entry, Member, MemberKind, WheelFacts, installed_path
 from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
 
 #: Kinds that hold compiled code, of the host or of the device.
@@ -78,7 +78,7 @@ class Case:
     @cached_property
     def kernels(self) -> Mapping[str, MemberKernels]:
         """Coverage by architecture alone, of every compiled member."""
-        return self._cover(None)
+        return MappingProxyType({m.path: kernels_of(m, self.policy.device) for m in self.compiled})
 
     @cached_property
     def under_driver(self) -> Mapping[str, MemberKernels]:
@@ -90,15 +90,29 @@ class Case:
         """Coverage by the entries alone that the oldest promised driver takes for sure."""
         return self._cover(frozenset({DriverAnswer.NO, DriverAnswer.UNKNOWN}))
 
-    def _cover(self, refused: frozenset[DriverAnswer] | None) -> Mapping[str, MemberKernels]:
+    @cached_property
+    def _driver_answers(self) -> Mapping[str, frozenset[DriverAnswer]]:
+        """What the oldest promised driver says to the entries of each compiled member; nothing without a promise."""
+        oldest = self.policy.oldest_cuda
+        return {
+            member.path: frozenset(entry_driver(e, oldest) for c in member.containers for e in c.entries)
+            if oldest
+            else frozenset()
+            for member in self.compiled
+        }
+
+    def _cover(self, refused: frozenset[DriverAnswer]) -> Mapping[str, MemberKernels]:
         policy = self.policy
-        if refused is None or not policy.oldest_cuda:
-            if refused is not None:
-                return self.kernels
-            return MappingProxyType({m.path: kernels_of(m, policy.device) for m in self.compiled})
+
+        def taken(entry: Entry) -> bool:
+            return entry_driver(entry, policy.oldest_cuda) not in refused
+
+        # A member of which no entry is refused is covered as before: covering is the dear part of a judgement.
         return MappingProxyType(
             {
-                m.path: kernels_of(m, policy.device, lambda e: entry_driver(e, policy.oldest_cuda) not in refused)
+                m.path: kernels_of(m, policy.device, taken)
+                if self._driver_answers[m.path] & refused
+                else self.kernels[m.path]
                 for m in self.compiled
             }
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 from qualify.arch import Support
 from qualify.checks.case import Case, Demand, examples, runs
@@ -96,15 +97,27 @@ def listed_kernel_not_native(case: Case) -> Iterator[Observation]:
         kernels, demand = case.kernels[member.path], case.demand(member.path)
         if demand.code in (Code.NATIVE, Code.JIT) and not runs(kernels):
             continue  # DEV001 says it once, for all of them
+        not_native = _not_native(kernels) if demand.kernels else set()
         for pattern in demand.kernels:
-            matching = {name for name in kernels.best if fnmatchcase(name, pattern)}
-            missing = tuple(sorted(matching & _not_native(kernels)))
+            matching = _matching(kernels.best, pattern)
+            missing = tuple(sorted(matching & not_native))
             if missing:
                 found = f"{len(missing)} kernels that match {pattern!r} are not native: {examples(missing)}"
                 yield Observation(member.path, found, f"each native on {case.policy.device}", _BUILD)
             elif not matching and not kernels.unread:
                 found = f"no kernel matches {pattern!r}"
                 yield Observation(member.path, found, "at least one", "correct the pattern, or find the lost kernel")
+
+
+_PART = re.compile(r"\*([^*?\[]+)\*")  # the pattern that nearly all are: a part of the name
+
+
+def _matching(names: Iterable[str], pattern: str) -> set[str]:
+    """Names that an fnmatch pattern fits.  Mangled names are long and many: a part is looked for as a part."""
+    if part := _PART.fullmatch(pattern):
+        return {name for name in names if part[1] in name}
+    fits = re.compile(translate(pattern)).match
+    return {name for name in names if fits(name)}
 
 
 def _not_native(kernels: MemberKernels) -> set[str]:

@@ -14,7 +14,9 @@ from qualify.report import Severity
 
 def _lost(before: MemberKernels, after: MemberKernels, demand: Demand) -> tuple[str, ...]:
     """Kernels that run before the driver's answer and not after it, or are no longer native where that is asked."""
-    lost = []
+    lost: list[str] = []
+    if after is before:
+        return ()
     for name, best in before.best.items():
         kept = after.best[name]
         gone = (best.native or best is Support.JIT) and not (kept.native or kept is Support.JIT)

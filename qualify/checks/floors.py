@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from qualify.checks.case import COMPILED, Case
+from qualify.checks.case import Case
 from qualify.checks.needs import Version, above, above_ceilings, needs, parse
 from qualify.checks.registry import Observation, check
 from qualify.checks.tags import platforms
@@ -23,8 +23,8 @@ def _judged(case: Case) -> Iterator[Member]:
     """Members whose floors are held against the target: all where the matrix names the project, else those of which
     something is asked.  A wheel may carry a library for each toolkit, and nothing says that all of them have to load.
     """
-    for member in case.facts.members:
-        if case.policy.named or (member.kind in COMPILED and case.demand(member.path).code is not None):
+    for member in case.compiled:
+        if case.policy.named or case.demand(member.path).code is not None:
             yield member
 
 

@@ -1,1 +1,1 @@
-"""Readers of archive, ELF, cubin, fat binary and PTX: the standard library and pyelftools alone."""
+"""Readers of archive, ELF, cubin, fat binary and PTX: the standard library alone."""
