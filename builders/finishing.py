@@ -11,6 +11,8 @@ from builders import tagging
 from builders.plan import Plan
 from builders.receipt import emitted
 from builders.relabel import relabel
+from qualify.arch import ComputeCapability, Support
+from qualify.coverage import entry_support
 from qualify.errors import BuildError
 from qualify.facts import WheelFacts
 from qualify.identity import CommitMatch, identity_of_wheel, matches_commit
@@ -46,12 +48,13 @@ def only_wheel(folder: Path, log: Path) -> Path:
 def finish(wheel: Path, plan: Plan, loaded: LoadedMatrix, provided: tuple[str, ...], say: Say) -> Finished:
     """Hold the wheel against the pin, then give it its true tag and its label.
 
-    :raises BuildError: it says another commit than the pin's.
+    :raises BuildError: it says another commit than the pin's, or holds no device code where the plan expects some.
     :raises MalformedError: it is no wheel.
     """
     facts = read_wheel(wheel)
     made_as = wheel.name
     commit = _hold_against_pin(facts, plan, loaded, say)
+    _hold_against_device(facts, plan, say)
     tag = tagging.true_tag(facts, plan.machine, provided)
     ceiling = loaded.matrix.targets[plan.target].ceilings.glibc
     kept = [name for name in facts.tags if not name.endswith(f"-linux_{plan.machine}")]
@@ -99,3 +102,21 @@ def _hold_against_pin(facts: WheelFacts, plan: Plan, loaded: LoadedMatrix, say: 
     if answer is not CommitMatch.SAME:
         say("the wheel doesn't say which commit it was built from")
     return answer.value
+
+
+def _hold_against_device(facts: WheelFacts, plan: Plan, say: Say) -> None:
+    """Builds fall back to host code without an error: torchsort does, where torch sees no CUDA."""
+    if not plan.expects_device_code:
+        return
+    entries = [entry for member in facts.members for container in member.containers for entry in container.entries]
+    if not entries:
+        raise BuildError(
+            "the build ended well, and its wheel holds no device code",
+            where=facts.filename,
+            expected=f"code for {plan.arch_list}",
+            action="read the log: the build chose another device by itself, or dropped its extensions",
+        )
+    device = ComputeCapability.parse(plan.compute_capability)
+    if all(entry_support(entry, device) is Support.NONE for entry in entries):
+        names = ", ".join(sorted({entry.architecture for entry in entries}))
+        say(f"nothing in it runs on compute capability {plan.compute_capability} ({names}): it will not qualify")

@@ -31,7 +31,7 @@ from builders.signals import interruptible
 from builders.source import open_source
 from builders.stations import compile_wheel, prepare, run_collector, tree_inside, variables_for
 from builders.toolsearch import Host, this_host
-from qualify.errors import UnavailableError
+from qualify.errors import UnavailableError, UsageError
 from qualify.evidence import tool_version
 from qualify.files import copy_atomic, locked, write_atomic
 from qualify.matrix import LoadedMatrix
@@ -95,6 +95,8 @@ def build(loaded: LoadedMatrix, request: BuildRequest, stderr: TextIO, engine: E
     :raises BuildError: the build failed after its compile began.
     """
     target = chosen_target(loaded, request.target)
+    if request.out.exists() and not request.out.is_dir():
+        raise UsageError("no folder", where=f"--out {request.out}", expected="a folder, or a name for one")
     request.out.mkdir(parents=True, exist_ok=True)
     log = BuildLog(request.out / f"{request.target}.log", stderr, verbose=request.verbose)
     with interruptible(), locked(request.out / request.target, timeout=_LOCK_SECONDS, purpose="a build"), log:

@@ -22,6 +22,7 @@ from builders.source_model import Progress, Source, say_nothing
 from builders.toolsearch import Host, ToolDemand, demands, this_host
 from qualify.errors import UsageError
 from qualify.matrix.model import Build, Shape, Target
+from qualify.matrix.rules import unknown_architecture
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
@@ -178,6 +179,8 @@ def make_plan(
     needs_toolkit = shape.toolkit if shape else build.expects_device_code
     needs_torch_cuda = shape.torch if shape else build.torch
     needs_externals = shape.external_sources if shape else True
+    if needs_toolkit:
+        arch_list = _arch_list(build, wanted, arch_list, overrides)
     arch_list = arch_list or wanted.arch_list
     environment = {
         **build.environment,
@@ -229,6 +232,23 @@ def make_plan(
         disk=build.disk * GB,
         host=host,
     )
+
+
+def _arch_list(build: Build, target: Target, asked: str, overrides: Mapping[str, str]) -> str:
+    """The architectures to compile for; the variable set by hand is an arch list too.
+
+    :raises UsageError: it names nothing that could be compiled for.
+    """
+    by_hand = bool(build.arch_variable) and build.arch_variable in overrides
+    chosen = overrides[build.arch_variable] if by_hand else asked or target.arch_list
+    fault = unknown_architecture(chosen) if build.arch_variable == "TORCH_CUDA_ARCH_LIST" else None
+    if fault is not None or not chosen.strip():
+        raise UsageError(
+            f"{fault!r} is no architecture of {build.arch_variable}" if fault else "the arch list is empty",
+            where=f"--set {build.arch_variable}" if by_hand else "--arch-list",
+            expected=f"{target.arch_list}, say",
+        )
+    return chosen
 
 
 def chosen_target(loaded: LoadedMatrix, target: str) -> Target:

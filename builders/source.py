@@ -36,6 +36,21 @@ def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_no
     work.mkdir(parents=True, exist_ok=True)
     match pin.source:
         case SdistSource():
-            return open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
+            source = open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
         case GitSource():
-            return open_git(matrix, pin.source, work, progress=progress)
+            source = open_git(matrix, pin.source, work, progress=progress)
+    _refuse_results(source)
+    return source
+
+
+def _refuse_results(source: Source) -> None:
+    """Results of an earlier build: setuptools packs all that lies in ``build/lib*``, whoever put it there."""
+    names = ("lib", "lib.*", "bdist.*", "temp.*")
+    left = sorted(path.name for name in names for path in source.tree.glob(f"build/{name}") if path.is_dir())
+    if left:
+        raise PreflightError(
+            f"the source brings results of an earlier build: build/{left[0]}",
+            where=source.origin,
+            expected="sources alone",
+            action="make the source from a clean tree",
+        )

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--look-in", action="append", default=[], metavar="FOLDER", help="where else the preflight looks for tools"
     )
-    parser.add_argument("--memory", type=float, default=0, metavar="GB", help="the most that a step may take")
+    parser.add_argument("--memory", type=_gigabytes, default=0, metavar="GB", help="the most that a step may take")
     parser.add_argument("--rebuild", action="store_true", help="build even where a wheel of the same plan is there")
     parser.add_argument("--verbose", action="store_true", help="show every line of the build")
     parser.add_argument("--json", action="store_true", help="print the receipt instead of the wheel's path")
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         overrides=_settings(arguments.settings),
         mode=arguments.requirement_mode,
         python=arguments.python,
-        memory=int(arguments.memory * 10**9),
+        memory=arguments.memory,
         look_in=(*arguments.look_in, *loaded.local.look_in),
         rebuild=arguments.rebuild,
         verbose=arguments.verbose,
@@ -68,6 +68,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         sys.stdout.write(f"{built.wheel}\n")
     return ExitCode.OK
+
+
+def _gigabytes(text: str) -> int:
+    """Bytes; a step needs some, and an engine counts them in 64 bits."""
+    value = float(text)
+    if not 0.01 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text} GB is no limit for a step")
+    return int(value * 10**9)
 
 
 def _settings(given: list[str]) -> dict[str, str]:

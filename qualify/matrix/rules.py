@@ -19,6 +19,7 @@ _FIRST_TOOLKIT = {"9.0": "11.8", "10.0": "12.8", "10.3": "12.9", "11.0": "13.0",
 # At the start of a value, or after what parts a value into words; the slashes of https://host/x are none of these.
 _ABSOLUTE = re.compile(r"(?:^|(?<=[\s=:;,\"']))(?:/(?=[\w.])|~(?=[/\w]|$)|[A-Za-z]:[\\/](?![/])|file:)")
 _MEMBER_SUFFIX = re.compile(r"\.(abi3\.|cpython-[^/]*\.|cp[0-9]+[^/]*\.)?(so|pyd|dll)$")
+_ARCHITECTURE = re.compile(r"([0-9]+)\.([0-9])[af]?(\+PTX)?")
 _TAKEN_LABEL = re.compile(r"g[0-9a-f]{4,40}|d[0-9]{8}|cu[0-9]{2,4}")
 
 
@@ -162,17 +163,26 @@ def _toolkit(target: Target) -> Iterator[tuple[Path, str, str]]:
         yield ("toolkit",), what, f"{first} is the first that does"
 
 
+def unknown_architecture(arch_list: str) -> str | None:
+    """The first name in a TORCH_CUDA_ARCH_LIST that is none ("" where the list is empty); None where all are."""
+    return next((token for token in _tokens(arch_list) if not _ARCHITECTURE.fullmatch(token)), None)
+
+
+def _tokens(arch_list: str) -> list[str]:
+    return re.split(r"[;\s]+", arch_list.strip())
+
+
 def _architectures(target: Target, matrix: Matrix) -> Iterator[tuple[Path, str, str]]:
     """The arch list must ask for something of the target's own major; other variables have other spellings."""
     if matrix.build.arch_variable != "TORCH_CUDA_ARCH_LIST":
         return
     major, minor = (int(part) for part in target.compute_capability.split(".")[:2])
-    for token in re.split(r"[;\s]+", target.arch_list.strip()):
-        numbers = re.fullmatch(r"([0-9]+)\.([0-9])[af]?(\+PTX)?", token)
-        if not numbers:
-            yield ("arch_list",), f'"{token}" is no architecture of TORCH_CUDA_ARCH_LIST', 'write "9.0" or "12.1"'
-            return
-        if int(numbers[1]) == major and int(numbers[2]) <= minor:
+    unknown = unknown_architecture(target.arch_list)
+    if unknown is not None:
+        yield ("arch_list",), f'"{unknown}" is no architecture of TORCH_CUDA_ARCH_LIST', 'write "9.0" or "12.1"'
+        return
+    for numbers in map(_ARCHITECTURE.match, _tokens(target.arch_list)):
+        if numbers and int(numbers[1]) == major and int(numbers[2]) <= minor:
             return
     what = f'"{target.arch_list}" asks for nothing of compute capability {target.compute_capability}'
     yield ("arch_list",), what, f'add "{target.compute_capability}"'

@@ -110,3 +110,12 @@ def test_no_engine_is_exit_4(
     assert main(["build", "x86_64-sm90", *out]) == 4
     assert main(["base", "--all", "--matrix", str(matrix)]) == 4
     assert capsys.readouterr().err.count("start the Docker engine") == 2
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "0", "1e30", "lots"])
+def test_a_limit_that_is_none(
+    matrix: Path, asked: list[BuildRequest], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    assert main(["build", "x86_64-sm90", "--matrix", str(matrix), "--memory", text]) == 2
+    assert "--memory" in capsys.readouterr().err
+    assert not asked

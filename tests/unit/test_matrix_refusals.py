@@ -204,6 +204,11 @@ REFUSALS = {
         'arch_list: "sm_90"',
         '18: targets.x86_64-sm90.arch_list: "sm_90" is no architecture of TORCH_CUDA_ARCH_LIST; write "9.0" or "12.1"',
     ),
+    "arch list with one of another spelling": (
+        'arch_list: "9.0"',
+        'arch_list: "9.0;sm_90"',
+        '18: targets.x86_64-sm90.arch_list: "sm_90" is no architecture of TORCH_CUDA_ARCH_LIST; write "9.0" or "12.1"',
+    ),
     "preferred above the ceiling": (
         'glibcxx: "3.4.24"',
         'glibcxx: "3.4.24", preferred_glibc: "2.31"',

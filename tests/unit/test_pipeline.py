@@ -14,7 +14,7 @@ from builders import receipt as receipts
 from builders.engines import EngineInfo, Room, Say, Step
 from builders.pipeline import BuildRequest, Built, build, room_machine
 from builders.plan import make_plan
-from qualify.errors import BuildError, PreflightError, UnavailableError
+from qualify.errors import BuildError, PreflightError, UnavailableError, UsageError
 from qualify.matrix import LoadedMatrix
 from qualify.opening import read_wheel
 from tests.support.engines import ScriptedEngine
@@ -324,3 +324,21 @@ def test_whose_programs_run(loaded: LoadedMatrix, how: Any, machines: tuple[str,
     else:
         with pytest.raises(UnavailableError, match=machines[0]):
             room_machine(plan, info)
+
+
+def test_a_wheel_without_the_device_code_that_was_planned_is_not_delivered(builder: Builder) -> None:
+    with pytest.raises(BuildError, match="its wheel holds no device code") as caught:
+        builder(ready(compile=makes_wheel(extensions={"tiny/_C": {}})))
+    assert caught.value.expected == "code for 9.0"
+    assert builder.left == [f"{TARGET}.log"]
+
+
+def test_a_wheel_for_another_gpu_is_delivered_and_said_so(builder: Builder) -> None:
+    builder(ready(compile=makes_wheel(extensions={"tiny/_C": {"sm_120": ["k"]}})))
+    assert "nothing in it runs on compute capability 9.0 (sm_120): it will not qualify" in builder.stderr.getvalue()
+
+
+def test_an_output_folder_that_is_a_file(builder: Builder) -> None:
+    builder.out.write_text("here")
+    with pytest.raises(UsageError, match="no folder"):
+        builder(ready())

@@ -189,3 +189,24 @@ def test_branches_of_cmake_follow_the_environment(tmp_path: Path) -> None:
 )
 def test_jobs_from_cores_and_memory(cores: int, memory: int, jobs: int) -> None:
     assert jobs_for(Host("x86_64", cores, memory), 3 * GB) == jobs
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"arch_list": " "}, "the arch list is empty"),
+        ({"arch_list": "9.0;sm_90"}, "'sm_90' is no architecture of TORCH_CUDA_ARCH_LIST"),
+        ({"overrides": {"TORCH_CUDA_ARCH_LIST": ""}}, "the arch list is empty"),
+        ({"overrides": {"TORCH_CUDA_ARCH_LIST": "bogus"}}, "'bogus' is no architecture of TORCH_CUDA_ARCH_LIST"),
+    ],
+)
+def test_an_arch_list_that_names_nothing(
+    opened: tuple[LoadedMatrix, Source], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        planned(opened, **options)
+
+
+def test_the_variable_of_the_arch_list_set_by_hand_is_the_arch_list(opened: tuple[LoadedMatrix, Source]) -> None:
+    plan = planned(opened, overrides={"TORCH_CUDA_ARCH_LIST": "8.0+PTX"}, arch_list="9.0")
+    assert (plan.arch_list, plan.environment["TORCH_CUDA_ARCH_LIST"]) == ("8.0+PTX", "8.0+PTX")

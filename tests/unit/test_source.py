@@ -352,3 +352,12 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_commits_agree_as_far_as_both_are_written(stated: str, pinned: str, agree: bool) -> None:
     assert commits_agree(stated, pinned) is agree
+
+
+def test_a_source_with_results_of_an_earlier_build(tmp_path: Path) -> None:
+    files = {**FILES, "build/lib.linux-x86_64-cpython-312/tiny/_old.abi3.so": "stale"}
+    with pytest.raises(PreflightError, match=r"results of an earlier build: build/lib\.linux-x86_64-cpython-312"):
+        open_source(sdist_matrix(tmp_path, files), tmp_path / "work")
+    kept = {**FILES, "build/library.cmake": "", "build/tools/a.py": ""}
+    (tmp_path / "other").mkdir()
+    assert open_source(sdist_matrix(tmp_path / "other", kept), tmp_path / "more").commit
