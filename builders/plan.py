@@ -158,6 +158,7 @@ def make_plan(
     :param host: the machine that the engine runs on; this one where none is given.
     :raises UsageError: no such target.
     """
+    wanted = chosen_target(loaded, target)  # before anything is fetched for it
     if source is None:
         with tempfile.TemporaryDirectory(prefix="wheel-assay-plan-") as folder:
             opened = open_source(loaded, Path(folder) / "source", progress=progress, whole=False)
@@ -172,7 +173,6 @@ def make_plan(
                 host=host,
             )
     matrix = loaded.matrix
-    wanted = chosen_target(loaded, target)
     build = matrix.build
     overrides = dict(overrides or {})
     shape = chosen_shape(build, {**build.environment, **overrides})

@@ -185,8 +185,10 @@ def refuse_if_unmet(items: Sequence[Item]) -> None:
     if not wrong:
         return
     listed = "\n".join(f"    {item.render()}" for item in wrong)
-    things = "1 thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
-    raise PreflightError(f"{things} not as the build needs it; nothing was compiled\n{listed}", where="preflight")
+    things = "1 thing is not as the build needs it"
+    if len(wrong) > 1:
+        things = f"{len(wrong)} things are not as the build needs them"
+    raise PreflightError(f"{things}; nothing was compiled\n{listed}", where="preflight")
 
 
 def judge_tools_alone(

@@ -39,6 +39,8 @@ IMPORT_TIMEOUT = 300.0
 VERSION_MODULE = "version module"
 IMPORT = "import"
 
+_READ_ALONE = "qualify measure WHEEL"  # the way that takes no install
+
 # Companions whose versions are part of a measurement: field -> the distributions that it may come from.
 COMPANIONS = {"torch": ("torch",), "flashinfer": ("flashinfer-python",)}
 
@@ -322,11 +324,11 @@ def _not_installed(facts: WheelFacts, stage: str, error: str, output: str) -> Un
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     why = errors[-1][:500] if errors else "; ".join([error, *(line[:200] for line in lines[-2:])])
     if "is not a supported wheel on this platform" in output:
-        action = "measure on a machine of the wheel's own platform, or without --local, then nothing is installed"
+        action = f"measure on a machine of the wheel's own platform, or by `{_READ_ALONE}`, which installs nothing"
     elif "No matching distribution" in output:
         action = "name a folder with the dependencies by --find-links, or leave them out by --no-deps"
     else:
-        action = "measure without --local, then nothing is installed"
+        action = f"measure by `{_READ_ALONE}`, which installs nothing"
     return UnavailableError(f"{stage} failed: {why}", where=facts.filename, action=action)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qualify.errors import ExitCode
 
-HELP = "Walk the whole line on the example: build, qualify, measure, record, publish, install, and three broken wheels."
+HELP = "walk the whole line on the example: build, qualify, measure, record, publish, install, and three broken wheels"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 HELP = "look whether this host has what a build needs"
 
+_HOST_MODE = (
+    "this is what a build with --requirement-mode host would find; `build` installs its requirements and the toolkit "
+    "by default, and --requirement-mode isolated lists what it would still lack"
+)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser, target_required=False)
@@ -55,7 +60,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         items = _look_at_host(loaded, arguments, look_in, scratch)
     else:
         items = _look_at_target(loaded, arguments, look_in, scratch)
-    return show(items, as_json=arguments.json)
+    code = show(items, as_json=arguments.json)
+    if code and arguments.target is not None and arguments.requirement_mode == "host":
+        print(_HOST_MODE, file=sys.stderr)
+    return code
 
 
 def _look_at_host(
@@ -77,7 +85,7 @@ def _look_at_host(
 def _look_at_target(
     loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
 ) -> tuple[Item, ...]:
-    from builders.plan import make_plan
+    from builders.plan import chosen_target, make_plan
     from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
     from builders.source import open_source
     from builders.toolsearch import run_here
@@ -85,6 +93,7 @@ def _look_at_target(
     def say(message: str) -> None:
         print(message, file=sys.stderr)
 
+    chosen_target(loaded, arguments.target)  # before anything is fetched for it
     follows = arguments.requirement_mode == "isolated"
     with tempfile.TemporaryDirectory(prefix="wheel-assay-doctor-") as folder:
         # The whole tree is for the backend's hook alone, which runs only once the static requirements are met.

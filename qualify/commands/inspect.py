@@ -16,7 +16,7 @@ from qualify.opening import read_wheel
 if TYPE_CHECKING:
     from rich.console import Console
 
-HELP = "Show what a wheel holds: its compiled members, their device code and kernels."
+HELP = "show what a wheel holds: its compiled members, their device code and kernels"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

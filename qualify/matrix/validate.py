@@ -35,9 +35,17 @@ def validate(model: type[M], document: Document) -> tuple[M | None, list[Problem
     try:
         instance = model.model_validate(document.value)
     except ValidationError as error:
-        for detail in error.errors(include_url=False, include_context=True):
-            path = _path(detail, document.value)
-            if path in complained or dotted(path) in taken:
+        details = [
+            (_path(detail, document.value), detail) for detail in error.errors(include_url=False, include_context=True)
+        ]
+        # A misspelt key is one mistake: it isn't said again that the key is missing under its right name.
+        meant = {
+            (*path[:-1], near)
+            for path, detail in details
+            if detail["type"] == "extra_forbidden" and (near := _near(path, model))
+        }
+        for path, detail in details:
+            if path in complained or dotted(path) in taken or (detail["type"] == "missing" and path in meant):
                 continue
             complained.add(path)
             problems.append(_problem(detail, path, model, document))
@@ -76,8 +84,9 @@ def _problem(detail: ErrorDetails, path: Path, model: type[BaseModel], document:
     if kind == "missing":
         return Problem(line, name, "the key is missing", "add it")
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(path[-1]), names := _names(model, path[:-1]), n=1)
-        return Problem(line, name, "the key is unknown", f"did you mean {near[0]}?" if near else _choice(names))
+        near = _near(path, model)
+        hint = f"did you mean {near}?" if near else _choice(_names(model, path[:-1]))
+        return Problem(line, name, "the key is unknown", hint)
     if path in document.typed and kind in ("string_type", "enum", "literal_error", "string_pattern_mismatch"):
         return _quote(path, document)
     if kind in ("bool_type", "bool_parsing"):
@@ -101,6 +110,11 @@ def _problem(detail: ErrorDetails, path: Path, model: type[BaseModel], document:
         what = "there is nothing in it" if not found else f"{_shown(found)} is too short to say anything"
         return Problem(line, name, what, "fill it in")
     return Problem(line, name, f"{_shown(found)}: {detail['msg']}")
+
+
+def _near(path: Path, model: type[BaseModel]) -> str:
+    """The key that an unknown one was probably meant to be; "" where none is near."""
+    return next(iter(difflib.get_close_matches(str(path[-1]), _names(model, path[:-1]), n=1)), "")
 
 
 def _pattern_hint(found: str, words: str) -> str:

@@ -80,7 +80,7 @@ def _coverage(rows: Sequence[MemberCoverage]) -> Table:
             containers += f" / {row.containers_unknown}?"
         empty = not any(counts) and not any(held) and not row.containers_unknown
         cells = ["·"] * len(counts) + ["host code"] if empty else [*map(str, counts), containers]
-        table.add_row(Text(_plain(row.member)), *cells, row.expectation or "unknown")
+        table.add_row(Text(_plain(row.member)), *cells, row.expectation or "no entry")
     table.caption = "kernels by name at their best; containers native / JIT / none"
     table.caption_justify = "left"
     return table

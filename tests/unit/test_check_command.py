@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,7 @@ def test_a_target_without_a_matrix(tmp_path: Path, run: Run, monkeypatch: pytest
     assert row["not_judged"] == ["axpy/_b.abi3.so: need unknown"]
     code, out, _ = run(wheel, "--machine", "aarch64", "--cc", "12.1")
     assert "not judged: axpy/_b.abi3.so: need unknown\n" in out
+    assert re.search(r"axpy/_a\.abi3\.so .* no entry$", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -208,9 +208,12 @@ def test_without_dependencies_the_version_module_counts_and_how_says_so(tmp_path
 @pytest.mark.parametrize(
     ("output", "action"),
     [
-        ("ERROR: x.whl is not a supported wheel on this platform.\n", "on a machine of the wheel's own platform"),
+        (
+            "ERROR: x.whl is not a supported wheel on this platform.\n",
+            "own platform, or by `qualify measure WHEEL`, which",
+        ),
         ("ERROR: No matching distribution found for regex\n", "--find-links"),
-        ("killed", "measure without --local"),
+        ("killed", "measure by `qualify measure WHEEL`"),
     ],
 )
 def test_what_cannot_be_installed_is_the_environments_fault(tmp_path: Path, output: str, action: str) -> None:

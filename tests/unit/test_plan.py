@@ -95,6 +95,13 @@ def test_an_unknown_target(opened: tuple[LoadedMatrix, Source]) -> None:
     assert caught.value.expected == "one of x86_64-sm90, aarch64-sm121"
 
 
+def test_an_unknown_target_is_refused_before_anything_is_fetched(opened: tuple[LoadedMatrix, Source]) -> None:
+    said: list[str] = []
+    with pytest.raises(UsageError, match="no target sm90"):
+        make_plan(opened[0], "sm90", progress=said.append)
+    assert said == []
+
+
 @pytest.mark.parametrize(
     "changes",
     [

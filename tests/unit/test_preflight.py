@@ -382,7 +382,13 @@ def test_the_refusal_holds_the_whole_list(plan: Plan) -> None:
     with pytest.raises(PreflightError) as caught:
         refuse_if_unmet(found)
     assert caught.value.exit_code is ExitCode.PREFLIGHT
-    for text in ("5 things are not", "TINY_USE_PRECOMPILED: unmet", "setuptools: unmet", "torch: unmet", "disk: unmet"):
+    for text in (
+        "5 things are not as the build needs them;",
+        "TINY_USE_PRECOMPILED: unmet",
+        "setuptools: unmet",
+        "torch: unmet",
+        "disk: unmet",
+    ):
         assert text in str(caught.value)
 
 
