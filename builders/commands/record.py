@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     from builders.probing import runner_for
     from builders.progress import Console
-    from qualify import measuring, recording
+    from qualify import recording
     from qualify.matrix import load
 
     loaded = load(arguments.matrix)
@@ -37,18 +37,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         find_links=arguments.find_links,
         now=datetime.now(UTC),
     )
-    measured = recorded.measured.model_dump(mode="json")
     if arguments.json:
-        content = {
-            "version": measuring.OBSERVATION_VERSION,
-            "target": recorded.target,
-            "new": recorded.new,
-            "measured": measured,
-            "observation": measuring.to_json(recorded.observation),
-        }
-        sys.stdout.write(json.dumps(content, indent=2) + "\n")
+        print(json.dumps(recording.to_json(recorded), indent=2))
     else:
-        state = "recorded" if recorded.new else "recorded already, with the same values"
-        sys.stdout.write(f"{recorded.path.name}: measured.{recorded.target}: {state}\n")
-        sys.stdout.writelines(f"  {name}: {value}\n" for name, value in measured.items())
+        print("\n".join(recording.lines(recorded)))
     return ExitCode.OK

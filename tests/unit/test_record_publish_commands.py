@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from builders.cli import main as builders
 from qualify.cli import main
 from qualify.matrix.model import Profile
 from tests.support.line import axpy, judged, qualified, write_matrix
@@ -90,6 +92,25 @@ def test_record_prints_what_it_wrote_and_ends_by_kind(tmp_path: Path, capsys: py
     assert "sha256: recorded" in capsys.readouterr().err
     assert main(["record", str(axpy(tmp_path / "bare")), "--target", TARGET, "--matrix", str(path)]) == 6
     assert main(["record", str(made.wheel), "--target", "x86_64-sm91", "--matrix", str(path)]) == 2
+
+
+def test_builders_record_says_it_in_the_same_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builders.probing.runner_for", lambda *_: None)
+    path = write_matrix(tmp_path)
+    command = ["record", str(qualified(tmp_path, path).wheel), "--target", TARGET, "--matrix", str(path)]
+    assert main(command) == 0
+    capsys.readouterr()
+    for form in ([], ["--json"]):
+        said = []
+        for of in (main, builders):
+            assert of([*command, *form]) == 0
+            said.append(capsys.readouterr().out)
+        assert said[0].count("\n") > 5
+        if form:  # when it was measured is its own
+            said = [re.sub(r'"when": "[^"]+"', "", text) for text in said]
+        assert said[0] == said[1]
 
 
 def test_evidence_may_lie_elsewhere(tmp_path: Path) -> None:
