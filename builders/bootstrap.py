@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from qualify.errors import UnavailableError
+from qualify.scratch import scratch_folder
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 _DEBIAN_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -49,8 +50,8 @@ def bootstrapped(bootstrap: str, machine: str, say: Say, mirror: str = "") -> It
     :raises UnavailableError: debootstrap, root or the emulation is not there, or the mirror did not answer.
     """
     _demand(machine)
-    with tempfile.TemporaryDirectory(prefix="wheel-assay-base-") as folder, tempfile.TemporaryFile() as layer:
-        root = Path(folder) / "root"
+    with scratch_folder("base") as folder, tempfile.TemporaryFile() as layer:
+        root = folder / "root"
         _debootstrap(SUITES[bootstrap], machine, root, say, mirror or _apt_mirror())
         digest = write_layer(root, layer)
         with tempfile.TemporaryFile() as archive:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from builders.externals import External, read_externals
@@ -23,6 +21,7 @@ from builders.toolsearch import Host, ToolDemand, demands, this_host
 from qualify.errors import UsageError
 from qualify.matrix.model import Build, Shape, Target
 from qualify.matrix.rules import unknown_architecture
+from qualify.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
@@ -160,8 +159,8 @@ def make_plan(
     """
     wanted = chosen_target(loaded, target)  # before anything is fetched for it
     if source is None:
-        with tempfile.TemporaryDirectory(prefix="wheel-assay-plan-") as folder:
-            opened = open_source(loaded, Path(folder) / "source", progress=progress, whole=False)
+        with scratch_folder("plan") as folder:
+            opened = open_source(loaded, folder / "source", progress=progress, whole=False)
             return make_plan(
                 loaded,
                 target,

@@ -89,15 +89,16 @@ def _look_at_target(
     from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
     from builders.source import open_source
     from builders.toolsearch import run_here
+    from qualify.scratch import scratch_folder
 
     def say(message: str) -> None:
         print(message, file=sys.stderr)
 
     chosen_target(loaded, arguments.target)  # before anything is fetched for it
     follows = arguments.requirement_mode == "isolated"
-    with tempfile.TemporaryDirectory(prefix="wheel-assay-doctor-") as folder:
+    with scratch_folder("doctor") as folder:
         # The whole tree is for the backend's hook alone, which runs only once the static requirements are met.
-        source = open_source(loaded, Path(folder) / "read", progress=say, whole=False)
+        source = open_source(loaded, folder / "read", progress=say, whole=False)
         plan = make_plan(
             loaded,
             arguments.target,
@@ -118,7 +119,7 @@ def _look_at_target(
         )
         facts = collect(request, run_here)
         if not (arguments.static or follows) and static_requirements_met(plan.requirements, facts):
-            tree = open_source(loaded, Path(folder) / "whole", progress=say).tree
+            tree = open_source(loaded, folder / "whole", progress=say).tree
             say("asking the build backend")
             facts = ask_backend(replace(request, hook=hook_of(plan, str(tree))), facts, run_here)
         return judge(plan, facts, environment_follows=follows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from qualify.errors import UnavailableError
 from qualify.files import copy_atomic
 from qualify.probes import INSIDE, ProbeRequest
+from qualify.scratch import scratch_folder
 
 _RESULT_LIMIT = 4 << 20  # bytes
 _GRACE = 60.0  # seconds that the program may take beside its steps
@@ -33,8 +33,7 @@ class LocalRunner:
         return "this host"
 
     def install_and_import(self, request: ProbeRequest) -> Mapping[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="wheel-assay-measure-") as name:
-            folder = Path(name)
+        with scratch_folder("measure") as folder:
             wheel = folder / request.wheel.name
             # Installed from a copy of the judged bytes: what lies at the path may be exchanged meanwhile.
             copy_atomic(request.wheel, wheel, sha256=request.sha256)
