@@ -78,7 +78,9 @@ def _judge_tool(tool: ToolDemand, facts: Facts, plan: Plan | None) -> Item:
     if seen["elsewhere"] and seen["elsewhere"][0]["status"] == 0:
         found = seen["elsewhere"][0]
         return _wrong(tool, found, f"it is not on PATH, and {_fault(tool, found, plan)}")
-    why = f"{seen['on_path'][0]['path']} does not run ({candidates[0]}); " if candidates else ""
+    # One that is there and doesn't start (rustup's cargo under another HOME) is told, not passed over.
+    dead = [*seen["on_path"], *seen["elsewhere"]][:1]
+    why = f"{dead[0]['path']} does not run ({_fault(tool, dead[0], plan)}); " if dead else ""
     if not candidates and seen.get("named"):
         why = f"{VARIABLES[tool.name]} names {seen['named']}, which is not there; unset it, or "
     return Item(tool.name, Status.ABSENT, expected=_expected(tool), action=why + _install(tool, plan))

@@ -113,6 +113,12 @@ def test_four_absences_are_told_apart(plan: Plan) -> None:
         ([seen("/a/cmake", "no number")], [], Status.WRONG_VERSION, "does not say its version"),
         ([{**seen("/a/cmake", "pyenv: cmake: command not found"), "status": 127}], [], Status.ABSENT, "does not run"),
         (
+            [],
+            [{**seen("/b/cmake", "error: no version of cmake is chosen"), "status": 1}],
+            Status.ABSENT,
+            "/b/cmake does not run (error: no version of cmake is chosen); install",
+        ),
+        (
             [{**seen("/a/cmake", "torn"), "status": 1}],
             [seen("/b/cmake", "cmake version 4.0.1")],
             Status.NOT_ON_PATH,
