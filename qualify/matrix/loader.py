@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualify.errors import ConfigurationError
+from qualify.errors import ConfigurationError, UsageError
 from qualify.matrix import document as documents
 from qualify.matrix.document import Document, Problem
 from qualify.matrix.local import LocalSettings
@@ -36,10 +36,22 @@ class LoadedMatrix:
         return (self.path.parent / Path(text).expanduser()).resolve()
 
     def place(self, text: str) -> Path:
-        """A destination as a command is given it; ``lab:vllm`` is a folder of the NAS root lab, if one is named so."""
+        """A destination as a command is given it; ``lab:vllm`` is the folder ``vllm`` of the NAS root ``lab``.
+
+        :raises UsageError: no NAS root has this name, and no folder either.
+        """
         name, colon, rest = text.partition(":")
-        root = self.local.nas_roots.get(name) if colon else None
-        return Path(root) / rest.lstrip("/") if root else Path(text)
+        if not colon or "/" in name or (name not in self.local.nas_roots and Path(text).is_dir()):
+            return Path(text)
+        if name not in self.local.nas_roots:
+            raise UsageError(
+                f"no NAS root {name}",
+                where=text,
+                expected="one of "
+                + (", ".join(self.local.nas_roots) or f"nas_roots in {LOCAL_NAME} beside the matrix"),
+                action=f"name it there; a new folder of that name here is ./{text}",
+            )
+        return Path(self.local.nas_roots[name]) / rest.lstrip("/")
 
 
 def load(path: Path | None = None) -> LoadedMatrix:

@@ -15,7 +15,9 @@ SHOWN = re.compile(r"<!-- output: qualify (?P<arguments>.+?) -->\n```text\n(?P<o
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("shown", SHOWN.finditer(README.read_text(encoding="utf-8")), ids=lambda m: m["arguments"])
+@pytest.mark.parametrize(
+    "shown", list(SHOWN.finditer(README.read_text(encoding="utf-8"))), ids=lambda m: m["arguments"]
+)
 def test_the_readme_shows_what_the_command_prints(shown: re.Match[str]) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "qualify", *shown["arguments"].split()],

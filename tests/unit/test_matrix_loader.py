@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from qualify.errors import ConfigurationError
+from qualify.errors import ConfigurationError, UsageError
 from qualify.matrix import load
 from qualify.matrix.loader import find, load_local
 from qualify.matrix.model import Code, Profile
@@ -116,7 +116,13 @@ def test_local_settings_are_read_and_enter_no_hash(folder: Path) -> None:
     assert loaded.folder(loaded.local.external_sources["cutlass"]) == folder.parent / "cutlass"
     assert loaded.place("lab:vllm/nightly") == Path("/mnt/lab/vllm/nightly")
     assert loaded.place("lab:/vllm") == Path("/mnt/lab/vllm")
-    assert [loaded.place(text) for text in ("wheels", "attic:x")] == [Path("wheels"), Path("attic:x")]
+    assert [loaded.place(text) for text in ("wheels", "./attic:x")] == [Path("wheels"), Path("./attic:x")]
+    with pytest.raises(UsageError, match="no NAS root attic") as caught:
+        loaded.place("attic:x")
+    assert caught.value.expected == "one of lab"
+    assert caught.value.action.endswith(" ./attic:x")
+    Path("attic:x").mkdir()
+    assert loaded.place("attic:x") == Path("attic:x")
 
 
 def test_the_example_of_local_settings_loads_and_says_every_key() -> None:
