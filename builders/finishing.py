@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from builders import tagging
 from builders.plan import Plan
 from builders.receipt import emitted
@@ -14,7 +16,7 @@ from builders.relabel import relabel
 from qualify.arch import ComputeCapability, Support
 from qualify.coverage import entry_support
 from qualify.errors import BuildError
-from qualify.facts import WheelFacts
+from qualify.facts import MemberKind, WheelFacts
 from qualify.identity import CommitMatch, identity_of_wheel, matches_commit
 from qualify.matrix import LoadedMatrix
 from qualify.opening import read_wheel
@@ -48,11 +50,13 @@ def only_wheel(folder: Path, log: Path) -> Path:
 def finish(wheel: Path, plan: Plan, loaded: LoadedMatrix, provided: tuple[str, ...], say: Say) -> Finished:
     """Hold the wheel against the pin, then give it its true tag and its label.
 
-    :raises BuildError: it says another commit than the pin's, or holds no device code where the plan expects some.
+    :raises BuildError: it is another project's, its extensions are for another machine, it says another commit than
+        the pin's, or it holds no device code where the plan expects some.
     :raises MalformedError: it is no wheel.
     """
     facts = read_wheel(wheel)
     made_as = wheel.name
+    _hold_against_target(facts, plan)
     commit = _hold_against_pin(facts, plan, loaded, say)
     _hold_against_device(facts, plan, say)
     tag = tagging.true_tag(facts, plan.machine, provided)
@@ -86,6 +90,25 @@ def finish(wheel: Path, plan: Plan, loaded: LoadedMatrix, provided: tuple[str, .
             "label": plan.label,
         },
     )
+
+
+def _hold_against_target(facts: WheelFacts, plan: Plan) -> None:
+    """A cross build that finds the wrong compiler makes this machine's code under the other's name."""
+    if facts.name != canonicalize_name(plan.project):
+        raise BuildError(
+            f"the build made a wheel of {facts.name}",
+            where=facts.filename,
+            expected=plan.project,
+            action="mend project.name of the matrix, or pin.source.subdirectory",
+        )
+    for member in facts.members:
+        if member.kind is MemberKind.EXTENSION and member.elf is not None and member.elf.machine != plan.machine:
+            raise BuildError(
+                f"{member.path} is for {member.elf.machine}",
+                where=facts.filename,
+                expected=plan.machine,
+                action="read the log: the build found another compiler than the plan's",
+            )
 
 
 def _hold_against_pin(facts: WheelFacts, plan: Plan, loaded: LoadedMatrix, say: Say) -> str:

@@ -18,7 +18,7 @@ from qualify.errors import BuildError, PreflightError, UnavailableError, UsageEr
 from qualify.matrix import LoadedMatrix
 from qualify.opening import read_wheel
 from tests.support.engines import ScriptedEngine
-from tests.support.wheel import write_wheel
+from tests.support.wheel import extension, write_wheel
 from tests.unit.builders_support import facts, sdist_matrix
 
 PREPARED = {
@@ -342,3 +342,17 @@ def test_an_output_folder_that_is_a_file(builder: Builder) -> None:
     builder.out.write_text("here")
     with pytest.raises(UsageError, match="no folder"):
         builder(ready())
+
+
+def test_a_wheel_of_another_project_is_not_delivered(builder: Builder) -> None:
+    with pytest.raises(BuildError, match="the build made a wheel of other"):
+        builder(ready(compile=makes_wheel(name="other")))
+    assert builder.left == [f"{TARGET}.log"]
+
+
+def test_a_cross_build_that_made_this_machines_code_is_not_delivered(builder: Builder) -> None:
+    code = {"tiny/_C": extension({"sm_121": ["k"]}, machine="x86_64")}
+    made = makes_wheel(tag="cp312-cp312-linux_aarch64", extensions=code)
+    with pytest.raises(BuildError, match=r"tiny/_C\.abi3\.so is for x86_64"):
+        builder(ready(compile=made), target="aarch64-sm121")
+    assert builder.left == ["aarch64-sm121.log"]
