@@ -174,6 +174,7 @@ def make_plan(
     matrix = loaded.matrix
     build = matrix.build
     overrides = dict(overrides or {})
+    jobs_by_hand = overrides.pop("MAX_JOBS", "")  # how many run decides no bytes, so it is no part of the environment
     shape = chosen_shape(build, {**build.environment, **overrides})
     needs_toolkit = shape.toolkit if shape else build.expects_device_code
     needs_torch_cuda = shape.torch if shape else build.torch
@@ -226,11 +227,18 @@ def make_plan(
         tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
         externals=tuple(replace(e, fault=copy_fault(e)) if e.needed else e for e in externals),
         unread=unread if needs_externals else (),
-        jobs=jobs_for(host, build.memory_per_job * GB),
+        jobs=_jobs(jobs_by_hand) if jobs_by_hand else jobs_for(host, build.memory_per_job * GB),
         memory_per_job=build.memory_per_job * GB,
         disk=build.disk * GB,
         host=host,
     )
+
+
+def _jobs(text: str) -> int:
+    """:raises UsageError: no number of jobs."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise UsageError(f"{text!r} is no number of jobs", where="--set MAX_JOBS", expected="1 or more")
+    return int(text)
 
 
 def _arch_list(build: Build, target: Target, asked: str, overrides: Mapping[str, str]) -> str:

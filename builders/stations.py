@@ -96,10 +96,11 @@ def compile_wheel(
         return outcome
     cause = first_cause(lines)
     if outcome.killed_for_memory or (cause is not None and cause.kind == "killed"):
+        jobs = variables.get("MAX_JOBS", "?")
         raise BuildError(
-            f"killed for memory with {variables.get('MAX_JOBS', '?')} jobs" + (f": {cause}" if cause else ""),
+            f"killed for memory with {jobs} job{'' if jobs == '1' else 's'}" + (f": {cause}" if cause else ""),
             where=f"{target}: compile",
-            action=f"--set MAX_JOBS=1, or more memory; the log is {log.path}",
+            action=("more memory" if jobs == "1" else "--set MAX_JOBS=1, or more memory") + f"; the log is {log.path}",
         )
     raise BuildError(
         f"{cause.kind}: {cause}" if cause else f"pip wheel ended with {outcome.code}",

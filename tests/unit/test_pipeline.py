@@ -356,3 +356,10 @@ def test_a_cross_build_that_made_this_machines_code_is_not_delivered(builder: Bu
     with pytest.raises(BuildError, match=r"tiny/_C\.abi3\.so is for x86_64"):
         builder(ready(compile=made), target="aarch64-sm121")
     assert builder.left == ["aarch64-sm121.log"]
+
+
+def test_one_job_killed_for_memory_needs_more_of_it(builder: Builder) -> None:
+    killed = fails("c++: fatal error: Killed signal terminated program cc1plus")
+    with pytest.raises(BuildError, match="killed for memory with 1 job:") as caught:
+        builder(ready(compile=killed), overrides={"MAX_JOBS": "1"})
+    assert caught.value.action.startswith("more memory;")

@@ -217,3 +217,10 @@ def test_an_arch_list_that_names_nothing(
 def test_the_variable_of_the_arch_list_set_by_hand_is_the_arch_list(opened: tuple[LoadedMatrix, Source]) -> None:
     plan = planned(opened, overrides={"TORCH_CUDA_ARCH_LIST": "8.0+PTX"}, arch_list="9.0")
     assert (plan.arch_list, plan.environment["TORCH_CUDA_ARCH_LIST"]) == ("8.0+PTX", "8.0+PTX")
+
+
+def test_jobs_set_by_hand_are_the_jobs_and_no_other_build(opened: tuple[LoadedMatrix, Source]) -> None:
+    plan = planned(opened, overrides={"MAX_JOBS": "1"})
+    assert (plan.jobs, plan.build_environment()["MAX_JOBS"], plan.key()) == (1, "1", planned(opened).key())
+    with pytest.raises(UsageError, match="'0' is no number of jobs"):
+        planned(opened, overrides={"MAX_JOBS": "0"})
