@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import os
 import socket
-import tarfile
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -26,7 +24,7 @@ from docker.constants import IS_WINDOWS_PLATFORM, MINIMUM_DOCKER_API_VERSION
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
 
 from builders.bases import build_image
-from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
+from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step, archives
 from builders.host import Network, network_of, process_is_alive, process_mark
 from builders.signals import undisturbed
 from qualify.errors import BuildError as FailedBuild
@@ -35,6 +33,7 @@ from qualify.errors import UnavailableError
 PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _USER = 1000  # "builder" of dockerfiles/build.Dockerfile
+_ROOM = "/room"  # the work volume inside a container; dockerfiles/build.Dockerfile makes it
 _PREFIX = "wheel-assay"
 _OWNER = "wheel-assay.owner"  # label: host and process that a container or volume belongs to
 _ACTION = "start the Docker engine (dockerd), point DOCKER_HOST at one, or use --engine local"
@@ -125,7 +124,7 @@ class DockerImages:
     def build(
         self, context: Mapping[str, bytes], dockerfile: str, tag: str, base: str, machine: str, detail: Say
     ) -> str:
-        with _answering(), _context_archive(context) as archive:
+        with _answering(), archives.packed(context) as archive:
             stream = self._client.api.build(
                 fileobj=archive,
                 custom_context=True,
@@ -154,7 +153,9 @@ class DockerRoom:
     """One build's containers and volumes."""
 
     engine = "docker"
-    paths = Paths(source="/work/source", out="/work/out", environment="/env", cache="/cache", tools="/work/tools")
+    paths = Paths(
+        source=f"{_ROOM}/source", out=f"{_ROOM}/out", environment="/env", cache="/cache", tools=f"{_ROOM}/tools"
+    )
     python = ""
 
     def __init__(
@@ -184,13 +185,8 @@ class DockerRoom:
 
     def put(self, folder: Path, inside: str) -> None:
         with _answering(), tempfile.TemporaryFile() as stream:
-            with tarfile.open(fileobj=stream, mode="w") as archive:
-                parents = [PurePosixPath(inside), *PurePosixPath(inside).parents][:-2]  # not "/" nor "/work"
-                for parent in reversed(parents):
-                    archive.addfile(_owned(_folder_entry(str(parent.relative_to("/work")))))
-                archive.add(folder, str(PurePosixPath(inside).relative_to("/work")), filter=_owned)
-            stream.seek(0)
-            self._door.put_archive("/work", stream)
+            archives.pack_folder(stream, folder, PurePosixPath(inside).relative_to(_ROOM), _USER)
+            self._door.put_archive(_ROOM, stream)
 
     def fetch(self, inside: str, folder: Path) -> None:
         with _answering(), tempfile.TemporaryFile() as stream:
@@ -198,7 +194,7 @@ class DockerRoom:
             for chunk in chunks:
                 stream.write(chunk)
             stream.seek(0)
-            _unpack(stream, folder)
+            archives.unpack_folder(stream, folder)
 
     def run(self, step: Step, say: Say) -> Outcome:
         began = time.monotonic()
@@ -206,11 +202,11 @@ class DockerRoom:
             container = self._create(step)
             try:
                 if step.prepares:
-                    _bring_network(container, self._network)
+                    _bring(container, self._network.files_inside())
                 container.start()
                 # Closed by hand: a caller that raises would leave the engine's stream open.
                 with contextlib.closing(_whole_log(container)) as chunks:
-                    for line in _lines(chunks):
+                    for line in archives.lines(chunks):
                         say(line)
                 code = int(container.wait()["StatusCode"])
                 container.reload()
@@ -237,14 +233,14 @@ class DockerRoom:
             list(step.command),
             platform=PLATFORMS[self.machine],
             user=f"{_USER}:{_USER}",
-            working_dir=step.folder or "/work",
+            working_dir=step.folder or _ROOM,
             environment=environment,
             labels=self._labels,
             network_mode=None if step.prepares else "none",
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             volumes={
-                self._work: {"bind": "/work", "mode": "rw"},
+                self._work: {"bind": _ROOM, "mode": "rw"},
                 self._cache: {"bind": "/cache", "mode": "rw"},
                 self._environment: {"bind": "/env", "mode": "rw" if step.prepares else "ro"},
             },
@@ -338,18 +334,11 @@ def _remove(container: Any) -> None:
         container.remove(force=True, v=True)
 
 
-def _bring_network(container: Any, network: Network) -> None:
+def _bring(container: Any, files: Mapping[str, bytes]) -> None:
     """Put the host's certificate authorities and pip's mirrors into a container that is not started yet."""
-    files = network.files_inside()
-    if not files:
-        return
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name.lstrip("/"))
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    container.put_archive("/", stream.getvalue())
+    if files:
+        with archives.packed({name.lstrip("/"): content for name, content in files.items()}) as archive:
+            container.put_archive("/", archive.read())
 
 
 def _environment_name(key: str, image: str) -> str:
@@ -359,50 +348,6 @@ def _environment_name(key: str, image: str) -> str:
 
 def _as_filter(labels: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in labels.items()]
-
-
-def _owned(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = _USER
-    entry.uname = entry.gname = ""
-    return entry
-
-
-def _folder_entry(name: str) -> tarfile.TarInfo:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-    return entry
-
-
-@contextlib.contextmanager
-def _context_archive(context: Mapping[str, bytes]) -> Iterator[IO[bytes]]:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in context.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    stream.seek(0)
-    yield stream
-
-
-def _unpack(stream: IO[bytes], folder: Path) -> None:
-    """Unpack an archive of the engine: plain files and folders alone, below its one top folder."""
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for entry in archive:
-            parts = PurePosixPath(entry.name).parts[1:]
-            if not parts or ".." in parts or PurePosixPath(entry.name).is_absolute():
-                continue
-            target = folder.joinpath(*parts)
-            if entry.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif entry.isfile():
-                source = archive.extractfile(entry)
-                if source is None:
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as sink:
-                    while block := source.read(1 << 20):
-                        sink.write(block)
 
 
 def _whole_log(container: Any) -> Generator[bytes, None, None]:
@@ -432,15 +377,3 @@ def _log_stream(container: Any, *, follow: bool) -> Iterator[Iterable[bytes]]:
     finally:
         # The stream's own close() leaves the descriptor to the garbage collector; the response's doesn't.
         stream._response.close()
-
-
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Whole lines of a stream of chunks; a carriage return ends a line too (progress bars)."""
-    rest = b""
-    for chunk in chunks:
-        rest += chunk
-        *whole, rest = rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", "replace")
-    if rest:
-        yield rest.decode("utf-8", "replace")

@@ -55,7 +55,8 @@ class TestDockerEngine(EngineContract):
         room.run(
             shell(
                 "id -u; cut -d: -f1 /proc/net/dev | tail -n +3; grep -E 'CapEff|NoNewPrivs' /proc/self/status;"
-                f"touch {room.paths.environment}/x 2>/dev/null || echo read-only; touch {room.paths.cache}/x && echo cached"
+                f"touch {room.paths.environment}/x 2>/dev/null || echo read-only;"
+                f"touch {room.paths.cache}/x && echo cached"
             ),
             lines.append,
         )
@@ -65,7 +66,9 @@ class TestDockerEngine(EngineContract):
 
     def test_a_step_that_prepares_reaches_the_package_index(self, room: Room) -> None:
         lines: list[str] = []
-        outcome = room.run(shell("pip3 download -q --no-deps -d /work/out wheel==0.45.1", prepares=True), lines.append)
+        outcome = room.run(
+            shell(f"pip3 download -q --no-deps -d {room.paths.out} wheel==0.45.1", prepares=True), lines.append
+        )
         assert outcome.code == 0, lines
 
     def test_killed_for_memory_is_told_whatever_the_exit_code(self, engine: Engine) -> None:

@@ -57,6 +57,7 @@ def test_plain_words_stay_words(text: str) -> None:
         ("1:30", "the number 90"),
         ("12e4", "the number 120000.0"),
         ("1_0", "the number 10"),
+        ("-_", "a number"),
         ("9" * 300, "a number"),
         ("~", "nothing"),
         ("Off", "false"),

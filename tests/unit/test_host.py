@@ -22,7 +22,7 @@ def site(**changes: Any) -> LocalSettings:
 def test_pips_indexes_are_taken_over_and_folders_are_not() -> None:
     index = IndexSettings(
         index_urls=("https://mirror.example/simple", "file:///opt/simple", "https://more.example/simple"),
-        find_links=("/opt/wheels", "https://links.example/"),
+        find_links=("/srv/wheels", "https://links.example/"),
         trusted_hosts=("mirror.example",),
         timeout=180.0,
     )

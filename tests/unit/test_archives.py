@@ -1,0 +1,59 @@
+"""What passes between this host and a container."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from builders.engines import archives
+
+
+def test_a_folder_arrives_with_its_parents_and_one_owner(tmp_path: Path) -> None:
+    (tmp_path / "from" / "deep").mkdir(parents=True)
+    (tmp_path / "from" / "deep" / "a.txt").write_text("a")
+    stream = io.BytesIO()
+    archives.pack_folder(stream, tmp_path / "from", PurePosixPath("tools/here"), 1000)
+    with tarfile.open(fileobj=stream) as archive:
+        entries = {entry.name: entry for entry in archive}
+    assert list(entries)[:2] == ["tools", "tools/here"]
+    assert "tools/here/deep/a.txt" in entries
+    assert {(entry.uid, entry.gid, entry.uname) for entry in entries.values()} == {(1000, 1000, "")}
+
+
+def test_what_comes_back_is_plain_files_below_the_folder(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name in ("out/a.whl", "out/../../b.whl", "out/sub/c.log"):
+            entry = tarfile.TarInfo(name)
+            entry.size = 1
+            archive.addfile(entry, io.BytesIO(b"x"))
+        link = tarfile.TarInfo("out/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    stream.seek(0)
+    archives.unpack_folder(stream, tmp_path / "to")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert found == {"to/a.whl", "to/sub/c.log"}
+
+
+def test_files_made_in_memory_are_packed_whole() -> None:
+    with archives.packed({"etc/pip.conf": b"[global]\n"}) as stream, tarfile.open(fileobj=stream) as archive:
+        member = archive.extractfile("etc/pip.conf")
+        assert member is not None
+        assert member.read() == b"[global]\n"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([b"a\nb"], ["a", "b"]),
+        ([b"[1/2]\r[2/", b"2]\r\ndone\n"], ["[1/2]", "[2/2]", "done"]),
+        ([b"\xff\n"], ["\ufffd"]),
+        ([], []),
+    ],
+)
+def test_lines_end_where_a_terminal_ends_them(chunks: list[bytes], expected: list[str]) -> None:
+    assert list(archives.lines(chunks)) == expected
