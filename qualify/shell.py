@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO
 
 from qualify.errors import AssayError, ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class Command(Protocol):
@@ -45,20 +49,61 @@ def dispatch(prog: str, description: str, commands: Mapping[str, str], argv: Seq
     Only here are errors caught and printed.  A traceback is shown for our own bugs alone.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # A closed stream (``>&-``) is None in Python: nobody listens, and the exit code still speaks.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the very end
-    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stdout, sys.stderr = _heard_or_not(sys.stdout), _heard_or_not(sys.stderr)
     code = _run(prog, description, commands, arguments)
-    # What is still in the buffer may meet a full disk or a reader that went away; the interpreter would end with 120.
+    # What is still in the buffer may meet a full disk; the interpreter would end with 120.
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
     except OSError as error:
         _discard_output()
         print(explain_error(_from_os(error, "")), file=sys.stderr)
         return int(ExitCode.UNAVAILABLE)
     return code
+
+
+class _Outlet(io.RawIOBase):
+    """A descriptor that people read.  Once its reader went away (``| head``), what is written is dropped.
+
+    The command goes on to its end, so that its exit code says the same as without the pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._reader_left = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, data: Buffer) -> int:
+        if not self._reader_left:
+            try:
+                return os.write(self._descriptor, data)
+            except BrokenPipeError:
+                self._reader_left = True
+        return memoryview(data).nbytes
+
+
+def _heard_or_not(stream: TextIO | None) -> TextIO:
+    """Standard output or error so that it fails for no lack of a listener; a stream put there by a caller stays."""
+    if stream is None:
+        # Closed (``>&-``): nobody listens, and the exit code still speaks.
+        return Path(os.devnull).open("w", encoding="utf-8")
+    if stream not in (sys.__stdout__, sys.__stderr__) or not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Outlet(stream.fileno())),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 def _discard_output() -> None:
@@ -93,10 +138,6 @@ def _run(prog: str, description: str, commands: Mapping[str, str], arguments: Se
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader went away (``| head``): nothing is wrong, and nothing more can be said.
-        _discard_output()
-        return int(ExitCode.OK)
     except OSError as error:
         where = str(error.filename) if error.filename else ""
         print(explain_error(_from_os(error, where)), file=sys.stderr)

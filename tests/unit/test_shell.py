@@ -133,13 +133,29 @@ def test_an_output_that_takes_nothing_is_no_bug(command: str, code: int) -> None
     assert "ignored" not in done.stderr
 
 
-def test_a_reader_that_went_away_is_no_fault() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["explain", "DEV001"], 0), (["check", "a-1-py3-none-any.whl", "--machine", "x86_64", "--cc", "9.0"], 1)],
+)
+def test_a_reader_that_went_away_changes_no_exit_code(
+    command: list[str], code: int, unbuffered: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"no archive")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= {"PYTHONUNBUFFERED": unbuffered, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "qualify", "explain", "DEV001"]
     try:
-        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-m", "qualify", *command],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=tmp_path,
+        )
     finally:
         os.close(writing)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (code, "")
