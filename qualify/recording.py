@@ -68,6 +68,8 @@ def record(
         changed meanwhile; nothing was written.
     :raises DriftError: other values stand there; nothing was written.
     """
+    if not wheel.is_file():
+        raise UsageError("no such file", where=str(wheel), action="name a wheel")
     # Behind a link it is one file with one lock.
     path = matrix.load(matrix_path).path.resolve()
     _writable_matrix(path)

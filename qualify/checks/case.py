@@ -70,6 +70,11 @@ class Case:
     facts: WheelFacts
     policy: Policy
 
+    @property
+    def has_wheel_name(self) -> bool:
+        """Whether the file name is a wheel's.  One that isn't says nothing that could differ; ARC001 rejects it."""
+        return bool(self.facts.name)
+
     @cached_property
     def compiled(self) -> tuple[Member, ...]:
         """Members with compiled code of any kind."""

@@ -45,7 +45,8 @@ def name_differs(case: Case) -> Iterator[Observation]:
     Mend: rename the project in its own metadata and build again; never rename the file alone.
     """
     info = case.facts.dist_info
-    if info is not None and "METADATA" in info.files and canonicalize_name(info.metadata_name) != case.facts.name:
+    stated = case.has_wheel_name and info is not None and "METADATA" in info.files
+    if info is not None and stated and canonicalize_name(info.metadata_name) != case.facts.name:
         path = f"{info.folder}/METADATA"
         yield Observation(path, f"Name {info.metadata_name!r}", f"{case.facts.name!r}, as the file name says", _REBUILD)
 
@@ -60,7 +61,7 @@ def version_differs(case: Case) -> Iterator[Observation]:
     Mend: relabel the wheel as a whole: file name, `.dist-info` folder, METADATA and RECORD together.
     """
     info = case.facts.dist_info
-    if info is None or "METADATA" not in info.files:
+    if info is None or "METADATA" not in info.files or not case.has_wheel_name:
         return
     inside, outside = _version(info.metadata_version), _version(case.facts.wheel_version)
     if inside is None or inside != outside:
@@ -79,7 +80,12 @@ def tags_differ(case: Case) -> Iterator[Observation]:
     Mend: retag with `wheel tags`, which writes both.
     """
     info = case.facts.dist_info
-    if info is None or "WHEEL" not in info.files or set(info.wheel_tags) == set(case.facts.tags):
+    if (
+        not case.has_wheel_name
+        or info is None
+        or "WHEEL" not in info.files
+        or set(info.wheel_tags) == set(case.facts.tags)
+    ):
         return
     found = f"Tag {', '.join(info.wheel_tags) or 'none'}"
     expected = f"{', '.join(case.facts.tags)}, as the file name says"

@@ -46,7 +46,7 @@ def python_tags(case: Case) -> Iterator[Observation]:
     Mend: build for that version as well, or against the stable ABI; or take the version from the target.
     """
     lacking = [python for python in case.policy.python if not any(tag_serves(tag, python) for tag in case.facts.tags)]
-    if _matters(case, lacking):
+    if case.has_wheel_name and _matters(case, lacking):
         tags = ", ".join(sorted({tag.rpartition("-")[0] for tag in case.facts.tags}))
         expected = f"one that CPython {', '.join(lacking)} takes"
         yield Observation("", f"tag {tags}", expected, "build for that version too, or change the target's list")

@@ -71,7 +71,7 @@ class Check:
         """The findings of this check.  A check that crashes has looked at nothing: ``unverified``, never a pass."""
         severity = self.severities[case.policy.profile]
         try:
-            seen = list(self.function(case))
+            seen = list(dict.fromkeys(self.function(case)))
         except Exception as error:  # noqa: BLE001 - fail closed whatever the bug is; the report names it
             what = f"the check itself failed: {type(error).__name__}: {error}"
             seen = [Observation("", what, "an answer, yes or no", "report this as a bug of wheel-assay")]

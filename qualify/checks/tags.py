@@ -37,7 +37,7 @@ def other_machine(case: Case) -> Iterator[Observation]:
     """
     wanted = case.policy.machine
     tags = platforms(case)
-    if not any(tag == "any" or machine_of(tag) == wanted for tag in tags):
+    if case.has_wheel_name and not any(tag == "any" or machine_of(tag) == wanted for tag in tags):
         expected = f"manylinux or linux of {wanted}, the machine of {case.policy.target}"
         yield Observation("", f"platform tag {', '.join(tags)}", expected, f"take the wheel for {wanted}")
 

@@ -222,3 +222,10 @@ def test_names_from_a_wheel_cannot_steer_a_terminal(folder: Path, run: Run) -> N
     _, out, _ = run(wheel, "--target", HOPPER)
     assert "\x1b" not in out
     assert "\\x1b[2Jx" in out
+
+
+def test_a_name_that_is_no_wheels_is_said_once(folder: Path, run: Run) -> None:
+    write_wheel(folder).rename(folder / "wrong.whl")
+    code, out, _ = run("wrong.whl", "--target", HOPPER, "--json")
+    errors = [finding["code"] for finding in results(out)[0]["findings"] if finding["severity"] == "error"]
+    assert (code, errors) == (1, ["ARC001"])

@@ -259,3 +259,9 @@ def test_the_copy_that_came_with_the_tool_is_not_written(tmp_path: Path, monkeyp
     path = write_matrix(tmp_path)
     monkeypatch.setattr(recording, "__file__", str(tmp_path / "recording.py"))
     assert "came with the tool" in refused(axpy(tmp_path / "w"), path)
+
+
+def test_no_such_wheel_is_no_matter_of_evidence(tmp_path: Path) -> None:
+    path = write_matrix(tmp_path)
+    with pytest.raises(UsageError, match="no such file"):
+        recording.record(tmp_path / "none.whl", TARGET, matrix_path=path, now=NOW)
