@@ -28,12 +28,13 @@ class ExitCode(IntEnum):
     REFUSED = 6
     DRIFT = 7
     PREFLIGHT = 8
+    OVERRIDDEN = 9
     INTERRUPTED = 130
 
     @classmethod
     def worst(cls, codes: list[ExitCode]) -> ExitCode:
-        """The code for several wheels at once: the first present of 4, 3, 1, else 0."""
-        for code in (cls.UNAVAILABLE, cls.UNVERIFIED, cls.REJECTED):
+        """The code for several wheels at once: the first present of 4, 3, 1, 9, else 0."""
+        for code in (cls.UNAVAILABLE, cls.UNVERIFIED, cls.REJECTED, cls.OVERRIDDEN):
             if code in codes:
                 return code
         return cls.OK

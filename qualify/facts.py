@@ -11,7 +11,14 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-FACTS_VERSION = 1
+FACTS_VERSION = 2
+
+
+class Depth(StrEnum):
+    """How far device code was read.  At ``headers`` no payload is inflated, so that no kernel is known."""
+
+    HEADERS = "headers"
+    KERNELS = "kernels"
 
 
 class MemberKind(StrEnum):
@@ -71,6 +78,7 @@ class Entry:
     stored_size: int
     size: int  # once inflated
     debug: bool
+    options: str  # the compiler's command line from its note, "-arch sm_120f -m 64"; "" where there is none
     kernels: tuple[int, ...]  # ascending indices into Member.symbols: STO_CUDA_ENTRY symbols, or PTX .entry names
     functions: tuple[int, ...]  # ascending indices: `.text.` sections that are no kernel
     readable: bool  # False: kernels is not knowledge; a Problem says why
@@ -94,6 +102,16 @@ class VersionNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class Import:
+    """One undefined symbol of the dynamic symbol table."""
+
+    name: str  # mangled, without its version
+    version: str  # "GLIBC_2.34"; "" where it is bound to none
+    library: str  # the library that .gnu.version_r asks the version of; "" where it is bound to none
+    weak: bool  # STB_WEAK: loading does not fail without it
+
+
+@dataclass(frozen=True, slots=True)
 class Elf:
     bits: int  # 32 or 64
     little_endian: bool
@@ -106,6 +124,10 @@ class Elf:
     version_needs: tuple[VersionNeed, ...]
     python_inits: tuple[str, ...]  # names of defined PyInit_* functions, without the prefix
     interpreter: str  # PT_INTERP; "" where there is none
+    imports: tuple[Import, ...]  # undefined dynamic symbols, sorted by name and version
+    exports: tuple[str, ...]  # distinct names of defined global, weak and unique dynamic symbols, sorted
+    executable_stack: bool  # PT_GNU_STACK with PF_X, or none in a file of a machine whose default that is (x86)
+    text_relocations: bool  # DT_TEXTREL, or DF_TEXTREL in DT_FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +164,8 @@ class DistInfo:
     generator: str
     record: tuple[RecordRow, ...]
     files: tuple[str, ...]  # names inside the folder
+    metadata: str  # METADATA as it stands, without the description; "" where it is not there or could not be read
+    entry_points: str  # entry_points.txt as it stands; "" where it is not there or could not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +180,7 @@ class VersionModule:
 @dataclass(frozen=True, slots=True)
 class WheelFacts:
     version: int  # FACTS_VERSION
+    depth: Depth
     filename: str
     size: int
     sha256: str

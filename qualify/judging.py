@@ -11,6 +11,7 @@ from qualify.checks.case import Case, Policy
 from qualify.coverage import summarize
 from qualify.errors import UsageError
 from qualify.facts import WheelFacts
+from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Matrix, Profile
 from qualify.report import REPORT_VERSION, MemberCoverage, Report, verdict_of
 
@@ -41,6 +42,8 @@ class Context:
     profile: Profile = Profile.RELEASE
     require: Code | None = None
     bare: BareTarget | None = None
+    control: WheelFacts | None = None
+    torch: ExportIndex | None = None
 
 
 def policy_for(facts: WheelFacts, context: Context) -> Policy:
@@ -73,6 +76,7 @@ def policy_for(facts: WheelFacts, context: Context) -> Policy:
         python=target.python,
         ceilings=target.ceilings,
         oldest_cuda=target.driver.oldest_cuda,
+        libraries=matrix.libraries,
     )
     if facts.name != matrix.project.name:
         return policy
@@ -82,6 +86,7 @@ def policy_for(facts: WheelFacts, context: Context) -> Policy:
         pin=matrix.pin,
         labels=tuple(sorted({each.label for each in matrix.targets.values() if each.label})),
         expectations=matrix.expectations(context.target),
+        control_required=bool(target.control and target.control.required and context.profile is Profile.RELEASE),
     )
 
 
@@ -97,7 +102,7 @@ def judge(facts: WheelFacts, context: Context) -> Report:
     :raises UsageError: as :func:`policy_for` says.  Nothing that a wheel holds raises.
     """
     policy = policy_for(facts, context)
-    case = Case(facts, policy)
+    case = Case(facts, policy, context.control, context.torch)
     findings, counted = checks.run(case)
     coverage, not_judged = _count(case) if counted else ((), ())
     return Report(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from qualify.decompress import Libraries
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError, UsageError
-from qualify.facts import FACTS_VERSION, Member, MemberKind, Problem, ProblemKind, WheelFacts
+from qualify.facts import FACTS_VERSION, Depth, Member, MemberKind, Problem, ProblemKind, WheelFacts
 from qualify.readers.archive import STORED, Archive, ArchiveMember, read_archive
 from qualify.readers.binary import Limits, Problems
 from qualify.readers.device import Context
@@ -250,6 +250,7 @@ def _facts(
     problems = [*archive.problems, *whole.finish(), *(problem for read in reads for problem in read.problems)]
     return WheelFacts(
         version=FACTS_VERSION,
+        depth=Depth.KERNELS,
         filename=filename,
         size=size,
         sha256=digest,

@@ -22,11 +22,13 @@ class Severity(StrEnum):
     ERROR = "error"  # wrong: rejects
     UNVERIFIED = "unverified"  # could not be looked at: never a pass
     INCONCLUSIVE = "inconclusive"  # looked at, and neither yes nor no follows
+    WARNING = "warning"  # nothing wrong with the wheel; something that a person should mend
     NOTE = "note"
 
 
 class Verdict(StrEnum):
     QUALIFIED = "qualified"
+    OVERRIDDEN = "overridden"  # rejected, but for waivers that hold for this wheel: never qualified
     REJECTED = "rejected"
     INCONCLUSIVE = "inconclusive"
     UNVERIFIED = "unverified"
@@ -81,6 +83,8 @@ class Report:
         """What ``check`` ends with for this wheel and target alone."""
         if self.verdict is Verdict.QUALIFIED:
             return ExitCode.OK
+        if self.verdict is Verdict.OVERRIDDEN:
+            return ExitCode.OVERRIDDEN
         if self.verdict is Verdict.REJECTED:
             return ExitCode.REJECTED
         unlooked = {finding.code for finding in self.findings if finding.severity is Severity.UNVERIFIED}

@@ -6,18 +6,23 @@ A new check is one decorated function in its family's file.  ``CHECKS`` holds al
 from __future__ import annotations
 
 from qualify.checks import (
+    abi,
     archive,
+    control,
     device,
     driver,
     editable,
     elf,
     floors,
     identity,
+    libraries,
+    metadata,
     names,
     presence,
     python,
     record,
     tags,
+    torch,
 )
 from qualify.checks.case import Case, Policy
 from qualify.checks.registry import FAMILIES, Check, find, registered
@@ -27,7 +32,25 @@ from qualify.report import Finding, Severity
 _FIRST = ("ARC", "EDI")
 
 #: The modules that declare checks, named so that importing them is no accident.
-FAMILY_MODULES = (archive, device, driver, editable, elf, floors, identity, names, presence, python, record, tags)
+FAMILY_MODULES = (
+    abi,
+    archive,
+    control,
+    device,
+    driver,
+    editable,
+    elf,
+    floors,
+    identity,
+    libraries,
+    metadata,
+    names,
+    presence,
+    python,
+    record,
+    tags,
+    torch,
+)
 
 CHECKS = registered()
 

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from qualify.arch import ComputeCapability, DriverAnswer
 from qualify.checks.needs import above_ceilings, importable
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
 from qualify.facts import Entry, Member, MemberKind, WheelFacts, installed_path
 from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
+
+if TYPE_CHECKING:
+    from qualify.linking.index import ExportIndex
 
 #: Kinds that hold compiled code, of the host or of the device.
 COMPILED = frozenset(MemberKind) - {MemberKind.DATA}
@@ -34,6 +38,8 @@ class Policy:
     pin: Pin | None = None
     labels: tuple[str, ...] = ()  # that the matrix's targets put into the local version
     expectations: Mapping[str, Expectation] = field(default_factory=dict)  # member path without suffix -> expectation
+    libraries: Mapping[str, str] = field(default_factory=dict)  # fnmatch pattern of a soname that the target provides
+    control_required: bool = False  # in this profile, what the control has must not be lost
 
     @property
     def named(self) -> bool:
@@ -69,6 +75,8 @@ class Case:
 
     facts: WheelFacts
     policy: Policy
+    control: WheelFacts | None = None  # the wheel that this one is held against
+    torch: ExportIndex | None = None  # what the torch wheel exports that this one is to be linked with
 
     @property
     def has_wheel_name(self) -> bool:

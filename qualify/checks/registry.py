@@ -39,8 +39,13 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "DEV": "Device code",
         "DRV": "Driver floor",
         "FLO": "Host floors",
+        "LIB": "External libraries",
+        "TOR": "Torch",
         "PYT": "Python",
+        "ABI": "Python's stable ABI",
+        "MET": "Metadata and contents",
         "IDN": "Identity",
+        "CTL": "Parity with a control",
     }
 )
 

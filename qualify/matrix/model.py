@@ -138,6 +138,9 @@ class Ceilings(Strict):
     glibc: DottedVersion
     glibcxx: DottedVersion
     preferred_glibc: DottedVersion | None = None
+    cxxabi: DottedVersion | None = None  # None: not asked
+    gcc: DottedVersion | None = None  # symbol versions of libgcc_s; None: not asked
+    wheel_size: int | None = Field(default=None, ge=1)  # MiB of the file; None: any
 
 
 class Driver(Strict):
@@ -188,6 +191,25 @@ class Build(Strict):
     disk: int = Field(default=1, ge=1)  # GB that a build needs
 
 
+class Control(Strict):
+    """The wheel that a candidate is held against: the last good one of the target, or upstream's own."""
+
+    wheel: NonEmpty  # a requirement with ==, fetched for the target's machine; or a path relative to the matrix
+    sha256: Sha256 | None = None  # what the file must be; None: what the index gives
+    required: StrictBool = False  # the release profile: what was lost rejects, and nothing is judged without a control
+
+
+class Waiver(Strict):
+    """A finding that somebody lets through, for one wheel or for one pin, never for the next."""
+
+    code: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}[0-9]{3}$")]
+    reason: Annotated[str, StringConstraints(min_length=8)]
+    granted_by: NonEmpty
+    wheel: Sha256 | None = None  # either this …
+    pin: Commit | None = None  # … or this
+    member: str = ""  # fnmatch pattern over the member's path; "": the wheel and every member
+
+
 class Target(Strict):
     machine: Literal["x86_64", "aarch64"]
     compute_capability: DottedVersion
@@ -202,6 +224,7 @@ class Target(Strict):
     engine: Word = "auto"
     label: str = ""  # put into the local version by the builder
     extensions: dict[str, Expectation] = Field(default_factory=dict)
+    control: Control | None = None
 
 
 class Measured(Strict):
@@ -225,6 +248,9 @@ class Matrix(Strict):
     pin: Pin
     build: Build = Build()
     extensions: dict[str, Expectation] = Field(default_factory=dict)  # for every target; a target's own win
+    # fnmatch pattern of a soname that the target provides, beyond those this tool knows -> the reason
+    libraries: dict[NonEmpty, Annotated[str, StringConstraints(min_length=8)]] = Field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
     targets: Annotated[dict[TargetId, Target], Field(min_length=1)]
     measured: dict[str, Measured] = Field(default_factory=dict)
 

@@ -61,6 +61,8 @@ def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes]
         generator=_value(wheel, "Generator"),
         record=_record(f"{folder}/RECORD", texts, problems),
         files=tuple(path.removeprefix(f"{folder}/") for path in paths if path.startswith(f"{folder}/")),
+        metadata="",
+        entry_points="",
     )
 
 

@@ -187,6 +187,10 @@ def read_host_elf(data: bytes, problems: Problems) -> HostElf:
         version_needs=tuple(reader.version_needs),
         python_inits=inits,
         interpreter=interpreter,
+        imports=(),
+        exports=(),
+        executable_stack=False,
+        text_relocations=False,
     )
     return HostElf(facts, bool(reader.flags & _DF_1_PIE), sections, bool(sections), unlinked)
 

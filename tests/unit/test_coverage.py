@@ -25,6 +25,7 @@ def entry(architecture: str, kernels: Sequence[int] = (), **changes: object) -> 
         stored_size=10,
         size=20,
         debug=False,
+        options="",
         kernels=tuple(kernels),
         functions=(),
         readable=True,

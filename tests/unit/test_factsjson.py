@@ -33,7 +33,7 @@ def test_round_trip(facts: WheelFacts) -> None:
 
 def test_the_contract_for_scripts(facts: WheelFacts) -> None:
     document = to_json(facts)
-    assert document["version"] == 1
+    assert document["version"] == 2
     shown = next(member for member in document["members"] if member["path"] == "axpy/_C.abi3.so")
     assert (shown["kind"], shown["machine"]) == ("extension", "x86_64")
     groups = {(group["kind"], group["architecture"]): group for group in shown["device_code"]}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from qualify.facts import FACTS_VERSION, DistInfo, VersionModule, WheelFacts
+from qualify.facts import FACTS_VERSION, Depth, DistInfo, VersionModule, WheelFacts
 from qualify.identity import (
     CommitMatch,
     Identity,
@@ -159,8 +159,10 @@ def test_a_commit_counts_from_seven_digits(text: str, commit: str, expected: Com
 
 
 def wheel(version: str, *modules: VersionModule) -> WheelFacts:
-    dist_info = DistInfo("", "vllm", version, "", (), (), "", "", "", (), ())
-    return WheelFacts(FACTS_VERSION, "vllm.whl", 0, "", "vllm", version, "", (), dist_info, tuple(modules), (), (), ())
+    dist_info = DistInfo("", "vllm", version, "", (), (), "", "", "", (), (), "", "")
+    return WheelFacts(
+        FACTS_VERSION, Depth.KERNELS, "vllm.whl", 0, "", "vllm", version, "", (), dist_info, tuple(modules), (), (), ()
+    )
 
 
 RELEASE = VersionModule("vllm/_version.py", "0.33.0", "g4ba787ec9")

@@ -1,0 +1,1 @@
+"""The candidate against a control wheel: what was lost."""

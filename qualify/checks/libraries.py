@@ -1,0 +1,1 @@
+"""Libraries from outside the wheel: what may be bundled, what must be known, where they are looked for."""

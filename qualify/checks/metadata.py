@@ -1,0 +1,1 @@
+"""METADATA, entry points, licences, size and stray files."""
