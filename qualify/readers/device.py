@@ -30,6 +30,9 @@ class Context:
         amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size)
         return cls(decompressors, limits, *map(Budget, amounts))
 
+#: The first SM number with a form of its own features (sm_90a): a cubin of an older one needs no note to be told.
+_FIRST_WITH_SUFFIX = 90
+
 
 @dataclass(slots=True)
 class DeviceCode:
@@ -76,10 +79,11 @@ class DeviceCode:
             if len(named) > 1:
                 raise MalformedError(f"its notes name {' and '.join(named)}")
             _check_sm(cubin, cubin.sm)
-            if not named:
+            plain = bool(named) or cubin.sm < _FIRST_WITH_SUFFIX
+            if not plain:
                 self.problems.unreadable(where, "has no note, so that the a or f of its architecture cannot be told")
             architecture = named[0] if named else f"sm_{cubin.sm}"
-            entry = replace(entry, architecture=architecture, readable=bool(named))
+            entry = replace(entry, architecture=architecture, readable=plain)
             entry = self._named(entry, cubin)
         except AssayError as error:
             self.report(where, error)
