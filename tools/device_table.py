@@ -166,7 +166,9 @@ def disagreements(table: dict[str, Any]) -> list[str]:
 def compare(table: dict[str, Any]) -> int:
     wrong = disagreements(table)
     device = table["device"]
-    print(f"{device['name']}, compute capability {device['compute_capability']}, driver of CUDA {device['driver_cuda']}")
+    print(
+        f"{device['name']}, compute capability {device['compute_capability']}, driver of CUDA {device['driver_cuda']}"
+    )
     for outcome, names in sorted(outcomes(table).items()):
         print(f"  {outcome}: {', '.join(names)}")
     for line in wrong:
@@ -182,7 +184,9 @@ def outcomes(table: dict[str, Any]) -> dict[str, list[str]]:
         name = form["architecture"] + ("" if not form["wrapped"] else f" in {form['compression']}")
         gathered.setdefault(form["outcome"], {}).setdefault(name, set()).add(form["built_with"])
     return {
-        outcome: [f"{name} ({', '.join(sorted(v.rpartition('.')[0] for v in versions))})" for name, versions in names.items()]
+        outcome: [
+            f"{name} ({', '.join(sorted(v.rpartition('.')[0] for v in versions))})" for name, versions in names.items()
+        ]
         for outcome, names in gathered.items()
     }
 

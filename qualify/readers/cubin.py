@@ -5,7 +5,9 @@ file.  A ``.text.`` section without such a symbol is a device function.  The cub
 library built by nvcc has neither.
 
 Format: measured on nvcc 13.0's output and vLLM 0.33.0's wheels; ABI version 7 by LLVM's ``ELF.h``
-(``EF_CUDA_SM``: bits 0 to 7 up to ABI version 7, bits 8 to 15 in version 8).
+(``EF_CUDA_SM``: bits 0 to 7 up to ABI version 7, bits 8 to 15 in version 8).  The ``a`` of an architecture stands in bit
+0x800 of the flags in version 7 (ptxas 12.0 to 12.9), in bit 0x8 of version 8 as ptxas 12.9 writes it; ptxas 13 writes
+neither, and its note tells.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _INDEX = struct.Struct("<I")
 _NOTE = struct.Struct("<3I")
 _CUINFO = struct.Struct("<3H")
 _IS_ENTRY = bytes(1 if other & _STO_CUDA_ENTRY else 0 for other in range(256))
+_SPECIFIC_IN_7, _SPECIFIC_IN_8 = 0x800, 0x8
 _MOST_NOTES, _LARGEST_NOTE = 16, 4 << 20
 _TKINFO_TYPE, _CUINFO_TYPE, _CUINFO_FORM = 2000, 1000, 2
 _ARCH = re.compile(rb"(?:^|[\0 ])-(?:arch|-gpu-name)[ =]*sm_(\d{1,4})([a-z]?)(?![0-9a-z_])")
@@ -44,6 +47,7 @@ _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,3}\.\d{1,3})")
 @dataclass(frozen=True, slots=True)
 class Cubin:
     sm: int  # of the header
+    specific: bool | None  # whether the header says that it is for one architecture alone (`a`); None: it says neither
     note_sms: tuple[int, ...]  # distinct SM numbers of the notes; more than one where units were linked
     note_architectures: tuple[str, ...]  # distinct ``-arch`` values of the notes: "sm_120f"
     toolkit: str  # "13.0"; "<13" where there is no note, and the ABI version tells that much; else ""
@@ -79,7 +83,7 @@ def read_cubin(data: bytes) -> Cubin:
     sms, architectures, toolkit = _notes(data, rows, names)
     if not toolkit and header.abi_version <= 7:
         toolkit = BEFORE_13  # 12.8 writes version 7 for all but Blackwell and leaves no note; 13.0 writes 8 alone
-    return Cubin(_sm(header), sms, architectures, toolkit, tuple(kernels), functions)
+    return Cubin(_sm(header), _specific(header), sms, architectures, toolkit, tuple(kernels), functions)
 
 
 def _sm(header: Header) -> int:
@@ -88,6 +92,12 @@ def _sm(header: Header) -> int:
     if header.abi_version <= 7:
         return header.flags & 0xFF
     raise UnverifiedError(f"has ABI version {header.abi_version}, which is not known here")
+
+
+def _specific(header: Header) -> bool | None:
+    if header.abi_version <= 7:
+        return bool(header.flags & _SPECIFIC_IN_7)
+    return True if header.flags & _SPECIFIC_IN_8 else None
 
 
 def _strings(data: bytes, rows: list[tuple[int, ...]], index: int, what: str) -> Strings:

@@ -30,6 +30,7 @@ class Context:
         amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size)
         return cls(decompressors, limits, *map(Budget, amounts))
 
+
 #: The first SM number with a form of its own features (sm_90a): a cubin of an older one needs no note to be told.
 _FIRST_WITH_SUFFIX = 90
 
@@ -79,11 +80,13 @@ class DeviceCode:
             if len(named) > 1:
                 raise MalformedError(f"its notes name {' and '.join(named)}")
             _check_sm(cubin, cubin.sm)
-            plain = bool(named) or cubin.sm < _FIRST_WITH_SUFFIX
-            if not plain:
+            # A header that says `a` or not `a` is as good as a note below the first family-specific architecture.
+            told = bool(named) or cubin.specific is not None or cubin.sm < _FIRST_WITH_SUFFIX
+            if not told:
                 self.problems.unreadable(where, "has no note, so that the a or f of its architecture cannot be told")
-            architecture = named[0] if named else f"sm_{cubin.sm}"
-            entry = replace(entry, architecture=architecture, readable=plain)
+            architecture = named[0] if named else f"sm_{cubin.sm}{'a' if cubin.specific else ''}"
+            _check_suffix(cubin, architecture)
+            entry = replace(entry, architecture=architecture, readable=told)
             entry = self._named(entry, cubin)
         except AssayError as error:
             self.report(where, error)
@@ -155,6 +158,7 @@ class DeviceCode:
     def _cubin_entry(self, entry: Entry, payload: bytes, header: EntryHeader) -> Entry:
         cubin = read_cubin(payload)
         _check_sm(cubin, header.sm)
+        _check_suffix(cubin, entry.architecture)
         if cubin.note_architectures and entry.architecture not in cubin.note_architectures:
             raise MalformedError(f"says {entry.architecture} and its note {' and '.join(cubin.note_architectures)}")
         return self._named(replace(entry, readable=True), cubin)
@@ -204,6 +208,13 @@ def _renumber(entry: Entry, place: dict[int, int]) -> Entry:
     kernels = tuple(sorted(place[number] for number in entry.kernels))
     functions = tuple(sorted(place[number] for number in entry.functions))
     return replace(entry, kernels=kernels, functions=functions)
+
+
+def _check_suffix(cubin: Cubin, architecture: str) -> None:
+    """The header's own statement of an architecture-specific cubin, where it makes one, must agree."""
+    if cubin.specific is not None and cubin.specific != architecture.endswith("a"):
+        said = "for one architecture alone" if cubin.specific else "for no single architecture"
+        raise MalformedError(f"says {architecture}, and the cubin's header that it is {said}")
 
 
 def _plain(architecture: str) -> str:

@@ -26,6 +26,7 @@ def cubin(
     note_form: int = 2,
     helpers: Sequence[str] = (),
     code: bytes = b"\x90" * 32,
+    says_specific: bool | None = None,
     extended_numbering: bool = False,
 ) -> bytes:
     """One cubin.
@@ -33,10 +34,12 @@ def cubin(
     :param suffix: ``"a"`` or ``"f"``: stands in the note's command line alone, as ptxas writes it.
     :param functions: device functions with a ``.text.`` section of their own and without STO_CUDA_ENTRY.
     :param abi: 8 keeps the SM number in bits 8 to 15 of ``e_flags``, 7 in bits 0 to 7.
+    :param says_specific: what the header of ABI 7 says of the ``a``, where it is to disagree with ``suffix``.
     :param note_sm, note_arch: what the notes say where they are to disagree with the header.
     :param note_form: 2 as CUDA 13 writes it; 1, as 12.8 does, does not hold the toolkit's number.
     :param helpers: FUNC symbols inside the first kernel's section (``$__internal_0_…``), which are no kernels.
     """
+    says_a = suffix == "a" if says_specific is None else says_specific
     strings = bytearray(b"\0")
     symbols = bytearray(24)
     sections: list[Section] = []
@@ -65,7 +68,7 @@ def cubin(
         Section(".strtab", bytes(strings), SHT_STRTAB, flags=0, align=1),
         Section(".symtab", bytes(symbols), SHT_SYMTAB, flags=0, link=".strtab", info=1, entsize=24),
     ]
-    flags = 0x06000004 | (sm << 8) if abi >= 8 else 0x500 | sm | (sm << 16)
+    flags = 0x06000004 | (sm << 8) if abi >= 8 else 0x500 | sm | (sm << 16) | (0x800 if says_a else 0)
     return assemble(
         [*tables, *sections],
         machine=EM_CUDA,

@@ -221,6 +221,20 @@ def test_a_bare_cubin_without_note_leaves_its_suffix_open() -> None:
     assert not member.containers[0].entries[0].readable
 
 
+@pytest.mark.parametrize(("sm", "suffix", "abi"), [(89, "", 8), (90, "", 7), (90, "a", 7)])
+def test_a_bare_cubin_without_note_whose_header_or_number_tells(sm: int, suffix: str, abi: int) -> None:
+    """ptxas 12 writes no note below Blackwell; its header says `a` in a flag of its own, and sm_89 knows no `a`."""
+    member, problems = read(cubin(sm, ["k"], suffix=suffix, abi=abi, notes=False), "k.cubin")
+    assert (code(member), problems) == ({f"sm_{sm}{suffix}": (1, {"k"}, set())}, ())
+
+
+@pytest.mark.parametrize(("suffix", "says"), [("a", False), ("", True)])
+def test_an_entry_whose_suffix_the_cubins_header_denies(suffix: str, says: bool) -> None:
+    payload = cubin(90, ["k"], suffix=suffix, abi=7, notes=False, says_specific=says)
+    _, problems = read(fatbin(Entry("cubin", 90, payload, suffix)), "k.bin")
+    assert [(problem.kind.value, "header" in problem.detail) for problem in problems] == [("malformed", True)]
+
+
 def test_a_bare_cubin_whose_note_disagrees() -> None:
     _, problems = read(cubin(90, ["k"], note_sm=80), "k.cubin")
     assert [problem.kind.value for problem in problems] == ["malformed"]
