@@ -30,28 +30,32 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the table as JSON")
     parser.add_argument("--cache", type=Path, help="keep the toolkits there")
     arguments = parser.parse_args()
-    table: dict[str, dict[str, list[str]]] = {}
+    table: dict[str, dict[str, list[int]]] = {}
     disagreements = asked = 0
     with tempfile.TemporaryDirectory() as scratch:
         for version in arguments.toolkits:
             toolkit = install(version, arguments.cache or Path(scratch) / "toolkits")
             reached = reach(toolkit, Path(scratch))
-            table[version] = reached
-            wrong, count = compare(version, reached, numbers(toolkit))
+            table[version] = {name: sorted(devices(archs)) for name, archs in reached.items()}
+            wrong, count = compare(version, table[version])
             show(version, reached)
             asked += count
             disagreements += len(wrong)
             for line in wrong:
                 print(f"  DISAGREES: {line}")
     if arguments.write:
-        arguments.write.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        arguments.write.write_text(as_json(table), encoding="utf-8")
     print(f"{asked} answers of {len(table)} toolkits, {disagreements} disagreements with the rules")
     return 1 if disagreements or not asked else 0
 
 
-def numbers(toolkit: Toolkit) -> list[int]:
-    """Distinct SM numbers of a toolkit, ascending."""
-    return sorted({int(name[3:].rstrip("af")) for name in toolkit.architectures()})
+def as_json(table: dict[str, dict[str, list[int]]]) -> str:
+    """A line for each target, so that a change of one is a change of one line."""
+    toolkits = []
+    for version, reached in table.items():
+        rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in reached.items())
+        toolkits.append(f" {json.dumps(version)}: {{\n{rows}\n }}")
+    return "{\n" + ",\n".join(toolkits) + "\n}\n"
 
 
 def reach(toolkit: Toolkit, scratch: Path) -> dict[str, list[str]]:
@@ -79,16 +83,19 @@ def devices(archs: list[str]) -> set[int]:
     return {int(arch[3:].rstrip("af")) for arch in archs}
 
 
-def compare(version: str, reached: dict[str, list[str]], known: list[int]) -> tuple[list[str], int]:
-    """Where ptxas and :func:`qualify.arch.support` differ, and how many answers were compared."""
+def compare(version: str, reached: dict[str, list[int]]) -> tuple[list[str], int]:
+    """Where ptxas and :func:`qualify.arch.support` differ, and how many answers were compared.
+
+    :param reached: ``compute_X`` -> the SM numbers that it reaches.
+    """
     wrong: list[str] = []
     count = 0
-    for name, archs in reached.items():
+    for name, numbers in reached.items():
         code = VirtualArchitecture.parse(name)
-        for number in known:
+        for number in sorted({number for each in reached.values() for number in each}):
             count += 1
             device = ComputeCapability(*divmod(number, 10))
-            ours, theirs = support(code, device), number in devices(archs)
+            ours, theirs = support(code, device), number in numbers
             if ours is Support.UNKNOWN or (ours is Support.JIT) != theirs:
                 said = "compiles" if theirs else "does not compile"
                 wrong.append(f"ptxas {version} {said} {name} for {device}; the rules say {ours.value}")

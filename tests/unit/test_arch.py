@@ -22,8 +22,11 @@ from qualify.arch import (
     support,
 )
 from qualify.errors import MalformedError
+from tools import arch_table, device_table
 
-H200 = json.loads((Path(__file__).parent.parent / "data" / "h200.json").read_text())
+DATA = Path(__file__).parent.parent / "data"
+H200 = json.loads((DATA / "h200.json").read_text())
+PTXAS = json.loads((DATA / "ptxas.json").read_text())
 
 
 def parse(text: str) -> RealArchitecture | VirtualArchitecture:
@@ -34,20 +37,39 @@ def on(text: str, device: str) -> Support:
     return support(parse(text), ComputeCapability.parse(device))
 
 
-@pytest.mark.parametrize("name", H200["runs"])
-def test_what_ran_on_an_h200_is_said_to_run(name: str) -> None:
-    answer = on(name, H200["compute_capability"])
-    assert answer is (Support.JIT if name.startswith("compute") else Support.EXACT)
+def test_the_rules_foretell_what_an_h200_did_with_every_form() -> None:
+    """Cubins and PTX of three toolkits for every architecture, and every compression: loaded and launched there."""
+    assert len(H200["forms"]) == 178
+    assert device_table.disagreements(H200) == []
+    assert {form["outcome"] for form in H200["forms"]} == {
+        "runs",
+        "CUDA_ERROR_INVALID_PTX",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+    }
 
 
-@pytest.mark.parametrize("name", H200["refused"])
-def test_what_an_h200_refused_is_said_not_to_run(name: str) -> None:
-    assert on(name, H200["compute_capability"]) is Support.NONE
+@pytest.mark.parametrize("name", ["13.0.88-sm_90a.cubin", "13.0.88-compute_80.ptx", "13.5.37-compute_90-size.fatbin"])
+def test_a_form_that_did_otherwise_would_be_a_disagreement(name: str) -> None:
+    forms = [form | {"outcome": "other" if form["outcome"] == "runs" else "runs"} for form in H200["forms"]]
+    (other,) = (form for form in forms if form["file"] == name)
+    assert len(device_table.disagreements(H200 | {"forms": [other]})) == 1
 
 
-@pytest.mark.parametrize("name", H200["compressions_that_run"])
-def test_the_compressions_that_the_h200s_driver_took(name: str) -> None:
-    assert driver_inflates(name, H200["driver_cuda"]) is DriverAnswer.YES
+@pytest.mark.parametrize("version", PTXAS)
+def test_the_rules_for_ptx_are_those_of_ptxas(version: str) -> None:
+    wrong, count = arch_table.compare(version, PTXAS[version])
+    assert wrong == []
+    assert count >= 256
+
+
+def test_a_family_that_ptxas_has_otherwise_would_be_a_disagreement() -> None:
+    reached = {**PTXAS["13.5.37"], "compute_100f": [100, 103], "compute_120f": [120, 121, 110]}
+    wrong, _ = arch_table.compare("13.5.37", reached)
+    assert [line.partition(";")[0] for line in wrong] == [
+        "ptxas 13.5.37 does not compile compute_100f for 10.7",
+        "ptxas 13.5.37 compiles compute_120f for 11.0",
+    ]
 
 
 @pytest.mark.parametrize(
