@@ -31,6 +31,7 @@ class Limits:
     entries: int = 200_000  # fat binary entries of one member
     entry_size: int = 256 << 20  # one entry once inflated
     device_size: int = 16 << 30  # all entries of the wheel once inflated
+    symbols_size: int = 512 << 20  # dynamic symbols of the wheel's host files, in memory
     name_bytes: int = 64 << 20  # distinct device symbol names of one member, and 64 for each name
     references: int = 5_000_000  # kernels and functions of all entries of one member
     record_size: int = 64 << 20  # RECORD

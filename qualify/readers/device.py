@@ -23,11 +23,12 @@ class Context:
     texts: Budget  # bytes of members that are kept as text
     problems: Budget
     device: Budget  # inflated bytes of device code
+    symbols: Budget  # bytes of dynamic symbols
 
     @classmethod
     def make(cls, decompressors: Decompressors, limits: Limits | None = None) -> Context:
         limits = limits or Limits()
-        amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size)
+        amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size, limits.symbols_size)
         return cls(decompressors, limits, *map(Budget, amounts))
 
 

@@ -20,7 +20,7 @@ from qualify.readers.binary import Problems
 if TYPE_CHECKING:
     from email.message import Message
 
-_TEXT_FILES = ("METADATA", "WHEEL", "RECORD")
+_TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt")
 _MOST_ROWS, _MOST_TAGS = 1_000_000, 10_000
 
 
@@ -61,8 +61,8 @@ def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes]
         generator=_value(wheel, "Generator"),
         record=_record(f"{folder}/RECORD", texts, problems),
         files=tuple(path.removeprefix(f"{folder}/") for path in paths if path.startswith(f"{folder}/")),
-        metadata="",
-        entry_points="",
+        metadata=_headers(texts.get(f"{folder}/METADATA", b"")) if metadata is not None else "",
+        entry_points=_plain_text(f"{folder}/entry_points.txt", texts, problems),
     )
 
 
@@ -131,6 +131,31 @@ def _message(path: str, texts: Mapping[str, bytes], problems: Problems) -> Messa
     from email.policy import compat32
 
     return BytesParser(policy=compat32).parsebytes(raw, headersonly=True)
+
+
+def _headers(raw: bytes) -> str:
+    """The text before the first empty line, but the field ``Description`` with its continuation lines.
+
+    The description is the greater part of a METADATA as a rule, and nothing is held against it.
+    """
+    kept: list[str] = []
+    dropped = False
+    for line in raw.decode("utf-8").splitlines(keepends=True):
+        if not line.strip("\r\n"):
+            break
+        if not line.startswith((" ", "\t")):
+            dropped = line.lower().startswith("description:")
+        if not dropped:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _plain_text(path: str, texts: Mapping[str, bytes], problems: Problems) -> str:
+    try:
+        return texts.get(path, b"").decode("utf-8")
+    except UnicodeDecodeError:
+        problems.malformed(path, "is no UTF-8")
+        return ""
 
 
 def _values(message: Message | None, key: str) -> tuple[str, ...]:

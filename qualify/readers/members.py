@@ -14,9 +14,10 @@ from qualify.readers import ar
 from qualify.readers.binary import Problems, find
 from qualify.readers.cubin import is_cubin
 from qualify.readers.device import Context, DeviceCode
-from qualify.readers.elf import EM_CUDA, MAGIC, SHF_COMPRESSED, SHT_NOBITS, HostElf, read_header, read_host_elf
+from qualify.readers.elf import EM_CUDA, MAGIC, SHF_COMPRESSED, SHT_NOBITS, read_header
 from qualify.readers.fatbin import MAGIC as FATBIN_MAGIC
 from qualify.readers.fatbin import SECTIONS, container_end
+from qualify.readers.hostelf import HostElf, read_host_elf
 
 # CPython's and PyPy's suffixes of extension modules (importlib.machinery.EXTENSION_SUFFIXES, PEP 3149), but the bare
 # ".so", which any library has.
@@ -67,7 +68,7 @@ def _read(path: str, data: bytes, code: DeviceCode, problems: Problems) -> tuple
     if read_header(data).machine == EM_CUDA:
         code.add_bare_cubin(data)
         return MemberKind.CUBIN, read_host_elf(data, problems).facts
-    elf = read_host_elf(data, problems)
+    elf = read_host_elf(data, problems, code.context.symbols)
     try:
         _read_device_code(data, elf, code, problems, "")
     except AssayError as error:
@@ -99,7 +100,7 @@ def _read_archive(data: bytes, code: DeviceCode, problems: Problems) -> None:
             code.add_bare_cubin(content, member.name)
         elif content.startswith(MAGIC):
             try:
-                elf = read_host_elf(content, problems)
+                elf = read_host_elf(content, problems, code.context.symbols)
                 _read_device_code(content, elf, code, problems, f"{member.name}:")
             except AssayError as error:
                 code.report(member.name, error)

@@ -65,7 +65,8 @@ def _with(document: dict[str, Any], path: list[str | int], value: object) -> dic
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (["version"], 2),
+        (["version"], 1),
+        (["version"], 3),
         (["version"], "1"),
         (["size"], "10"),
         (["size"], True),

@@ -14,7 +14,8 @@ from elftools.elf.elffile import ELFFile
 from qualify.errors import MalformedError
 from qualify.facts import MemberKind, VersionNeed
 from qualify.readers.binary import Problems
-from qualify.readers.elf import read_header, read_host_elf, read_sections
+from qualify.readers.elf import read_header, read_sections
+from qualify.readers.hostelf import read_host_elf
 from tests.support.context import read
 from tests.support.elf import Section, assemble, host_elf
 
