@@ -113,3 +113,21 @@ def test_tags_and_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(info.wheel_tags) == 11_000
     assert len(info.record) == 4
     assert sorted(problem.kind.value for problem in problems.items) == ["malformed", "unreadable"]
+
+
+def test_metadata_without_its_description_and_entry_points() -> None:
+    texts = {
+        f"{FOLDER}/METADATA": "Metadata-Version: 2.1\r\nName: X\nDescription: one\n  two\n\tthree\nSummary: é\n"
+        "License: a\n  b\n\nBody: no field\n".encode(),
+        f"{FOLDER}/entry_points.txt": b"[console_scripts]\nx = x:main\n",
+    }
+    problems = Problems("")
+    info = read_dist_info(FOLDER, list(texts), texts, problems)
+    assert info.metadata == "Metadata-Version: 2.1\r\nName: X\nSummary: é\nLicense: a\n  b\n"
+    assert info.entry_points == "[console_scripts]\nx = x:main\n"
+    assert problems.items == []
+    broken = {f"{FOLDER}/METADATA": b"Name: \xff\n", f"{FOLDER}/entry_points.txt": b"\xff"}
+    info = read_dist_info(FOLDER, list(broken), broken, problems)
+    assert (info.metadata, info.entry_points) == ("", "")
+    assert [problem.where for problem in problems.items] == [f"{FOLDER}/METADATA", f"{FOLDER}/entry_points.txt"]
+    assert is_text_member(f"{FOLDER}/entry_points.txt")
