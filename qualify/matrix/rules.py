@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from qualify.matrix.document import Document, Path, Problem, dotted
-from qualify.matrix.model import BUILD_MODES, GitSource, Matrix, Target
+from qualify.matrix.model import BUILD_MODES, Control, GitSource, Matrix, Target, Waiver
 
 # The first toolkit whose nvcc and driver name the device so: Thor is 10.1 up to 12.9 and 11.0 from 13.0 on.
 _FIRST_TOOLKIT = {"9.0": "11.8", "10.0": "12.8", "10.3": "12.9", "11.0": "13.0", "12.0": "12.8", "12.1": "12.9"}
@@ -52,6 +52,7 @@ def consistency(matrix: Matrix, document: Document) -> Iterator[Problem]:
     if matrix.project.name != normal:
         yield problem(("project", "name"), f'the normalised name is "{normal}"', f'write "{normal}"')
     yield from _pin(matrix, problem)
+    yield from _waivers(matrix.waivers, problem)
     for identifier, target in matrix.targets.items():
         for path, what, action in _target(identifier, target, matrix):
             yield problem(("targets", identifier, *path), what, action)
@@ -109,6 +110,44 @@ def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
             yield problem(("pin", "build_modes", index), f'"{mode}" is no build mode', hint)
 
 
+def _waivers(waivers: Sequence[Waiver], problem: _Maker) -> Iterator[Problem]:
+    """Each is for one wheel or for one pin, and stands once.  Which codes there are is known above this layer."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for index, waiver in enumerate(waivers):
+        path: Path = ("waivers", index)
+        if waiver.wheel is None and waiver.pin is None:
+            yield problem(path, "it holds for nothing", "name the wheel by its sha256 (wheel), or the commit (pin)")
+        elif waiver.wheel is not None and waiver.pin is not None:
+            yield problem((*path, "pin"), "it names a wheel and a pin", "keep one of them")
+        else:
+            same = (waiver.code, waiver.member, waiver.wheel or waiver.pin or "")
+            if same in seen:
+                yield problem(path, f"the same waiver as the one in waivers[{seen[same]}]", "keep one of them")
+            seen.setdefault(same, index)
+
+
+def _control(control: Control, target: Target, project: str) -> Iterator[tuple[Path, str, str]]:
+    """An exact requirement, or a relative path with its sha256: nothing else says which bytes a path means."""
+    path: Path = ("control", "wheel")
+    if not control.wheel.endswith(".whl"):
+        if _exact(control.wheel, project) is None:
+            what = f'"{control.wheel}" is neither an exact requirement nor a wheel\'s path'
+            yield path, what, f'write "{project}==VERSION" or the path of a .whl'
+        return
+    name = control.wheel.rpartition("/")[2]
+    try:
+        found, _, _, tags = parse_wheel_filename(name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        yield path, f'"{name}" is no wheel\'s name: {error}', "write NAME-VERSION-TAGS.whl"
+        return
+    if found != project:
+        yield path, f'"{name}" is a wheel of {found}', f"name a wheel of {project}"
+    elif not any(tag.platform == "any" or tag.platform.endswith(f"_{target.machine}") for tag in tags):
+        yield path, f'"{name}" is for another machine than {target.machine}', "name one for the target's machine"
+    if control.sha256 is None:
+        yield ("control",), "nothing says which bytes the file has to be", "add its sha256"
+
+
 def _exact(text: str, project: str) -> Version | None:
     """The version of ``project==VERSION``; None for anything else."""
     try:
@@ -148,6 +187,8 @@ def _target(identifier: str, target: Target, matrix: Matrix) -> Iterator[tuple[P
         else:
             if named != "torch":
                 yield ("torch",), f'"{target.torch}" names {named}', 'write "torch==VERSION"'
+    if target.control is not None:
+        yield from _control(target.control, target, matrix.project.name)
     if matrix.build.torch and not target.torch:
         yield ("torch",), "the build needs torch, and no requirement is given", 'write "torch==VERSION"'
 

@@ -21,6 +21,7 @@ PATTERN_WORDS = {
     r"^[0-9]+(\.[0-9]+)+$": 'a dotted version ("13.0")',
     r"^[a-z0-9_]+-sm[0-9]+[af]?$": 'MACHINE-smNN ("x86_64-sm90")',
     r"^[a-z][a-z0-9_.-]*$": "a lower-case word",
+    r"^[A-Z]{3}[0-9]{3}$": 'the code of a check ("DEV001")',
 }
 
 
@@ -120,6 +121,8 @@ def _near(path: Path, model: type[BaseModel]) -> str:
 def _pattern_hint(found: str, words: str) -> str:
     if "hex" in words and found != found.lower():
         return "write it in lower case"
+    if "code" in words and found != found.upper():
+        return "write it in capitals"
     return "mend it"
 
 

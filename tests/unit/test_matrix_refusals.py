@@ -9,6 +9,8 @@ import pytest
 from qualify.errors import ConfigurationError
 from qualify.matrix import load
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
 GOOD = """\
 version: 1
 project: {name: axpy, import_name: axpy, version_module: axpy/_version.py}
@@ -35,7 +37,7 @@ targets:
 """
 
 KNOWN_TARGET_KEYS = (
-    "arch_list, base, ceilings, compute_capability, driver, engine, extensions, how, label, machine, python, "
+    "arch_list, base, ceilings, compute_capability, control, driver, engine, extensions, how, label, machine, python, "
     "toolkit, torch"
 )
 
@@ -272,6 +274,86 @@ REFUSALS = {
         'python: ["3.12"]',
         "python: []",
         "15: targets.x86_64-sm90.python: there is nothing in it; fill it in",
+    ),
+    "control that is no exact requirement": (
+        '    toolkit: "13.0.3"',
+        '    control: {wheel: "axpy>=1"}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "axpy>=1" is neither an exact requirement nor a wheel\'s path; '
+        'write "axpy==VERSION" or the path of a .whl',
+    ),
+    "control of another project": (
+        '    toolkit: "13.0.3"',
+        '    control: {wheel: "apxy==1"}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "apxy==1" is neither an exact requirement nor a wheel\'s path; '
+        'write "axpy==VERSION" or the path of a .whl',
+    ),
+    "control's file of another project": (
+        '    toolkit: "13.0.3"',
+        f'    control: {{wheel: good/apxy-1-py3-none-any.whl, sha256: "{"a" * 64}"}}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "apxy-1-py3-none-any.whl" is a wheel of apxy; name a wheel of axpy',
+    ),
+    "control for another machine": (
+        '    toolkit: "13.0.3"',
+        f'    control: {{wheel: axpy-1-cp312-abi3-linux_aarch64.whl, sha256: "{"a" * 64}"}}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "axpy-1-cp312-abi3-linux_aarch64.whl" is for another machine than '
+        "x86_64; name one for the target's machine",
+    ),
+    "control that is no wheel's name": (
+        '    toolkit: "13.0.3"',
+        f'    control: {{wheel: good/axpy.whl, sha256: "{"a" * 64}"}}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "axpy.whl" is no wheel\'s name: Invalid wheel filename (wrong number '
+        "of parts): 'axpy'; write NAME-VERSION-TAGS.whl",
+    ),
+    "control's file without its bytes": (
+        '    toolkit: "13.0.3"',
+        '    control: {wheel: good/axpy-1-cp312-abi3-linux_x86_64.whl}\n    toolkit: "13.0.3"',
+        "17: targets.x86_64-sm90.control: nothing says which bytes the file has to be; add its sha256",
+    ),
+    "control on this machine": (
+        '    toolkit: "13.0.3"',
+        f'    control: {{wheel: /srv/axpy-1-cp312-abi3-linux_x86_64.whl, sha256: "{"a" * 64}"}}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.wheel: "/srv/axpy-1-cp312-abi3-linux_x86_64.whl" holds a path of one machine; '
+        "put it into matrix.local.yaml, or write it relative to this file",
+    ),
+    "control with part of a hash": (
+        '    toolkit: "13.0.3"',
+        '    control: {wheel: "axpy==1", sha256: "abc"}\n    toolkit: "13.0.3"',
+        '17: targets.x86_64-sm90.control.sha256: "abc" isn\'t 64 lower-case hex digits; mend it',
+    ),
+    "waiver of no code": (
+        "targets:",
+        f'waivers: [{{code: dev001, reason: no GPU here, granted_by: me, pin: "{COMMIT}"}}]\ntargets:',
+        '11: waivers[0].code: "dev001" isn\'t the code of a check ("DEV001"); write it in capitals',
+    ),
+    "waiver without end": (
+        "targets:",
+        "waivers: [{code: DEV001, reason: no GPU here, granted_by: me}]\ntargets:",
+        "11: waivers[0]: it holds for nothing; name the wheel by its sha256 (wheel), or the commit (pin)",
+    ),
+    "waiver of a wheel and a pin": (
+        "targets:",
+        f'waivers: [{{code: DEV001, reason: no GPU here, granted_by: me, pin: "{COMMIT}", wheel: "{"a" * 64}"}}]\n'
+        "targets:",
+        "11: waivers[0].pin: it names a wheel and a pin; keep one of them",
+    ),
+    "waiver without a reason": (
+        "targets:",
+        f'waivers: [{{code: DEV001, reason: so, granted_by: me, pin: "{COMMIT}"}}]\ntargets:',
+        '11: waivers[0].reason: "so" is too short to say anything; fill it in',
+    ),
+    "a waiver twice": (
+        "targets:",
+        f"""\
+waivers:
+  - {{code: DEV001, reason: no GPU here, granted_by: me, pin: "{COMMIT}"}}
+  - {{code: DEV001, reason: another reason, granted_by: him, pin: "{COMMIT}"}}
+targets:""",
+        "13: waivers[1]: the same waiver as the one in waivers[0]; keep one of them",
+    ),
+    "size that is none": (
+        'glibcxx: "3.4.24"',
+        'glibcxx: "3.4.24", wheel_size: 0',
+        "19: targets.x86_64-sm90.ceilings.wheel_size: 0: Input should be greater than or equal to 1",
     ),
     "alias": (
         'toolkit: "13.0.3"\n    arch_list: "9.0"',
