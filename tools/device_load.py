@@ -1,8 +1,8 @@
 """Load and launch every form of a folder on this host's first GPU.  It needs Python and the driver, nothing else.
 
 Reads FOLDER/forms.json as ``python -m tools.device_table make FOLDER`` wrote it; prints a table with an outcome for
-each form: ``runs``, or the driver's error.  Each form is loaded in a process of its own, since a launch that fails takes
-its context with it.
+each form: ``runs``, or the error of the driver.  Each is loaded in a process of its own: a failed launch takes its
+context with it.
 """
 
 from __future__ import annotations
