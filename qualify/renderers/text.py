@@ -14,12 +14,14 @@ from qualify.report import Finding, MemberCoverage, Report, Severity, Verdict
 
 _COLORS = {
     Verdict.QUALIFIED: "bold green",
+    Verdict.OVERRIDDEN: "bold magenta",
     Verdict.REJECTED: "bold red",
     Verdict.INCONCLUSIVE: "bold yellow",
     Verdict.UNVERIFIED: "bold yellow",
     Severity.ERROR: "red",
     Severity.UNVERIFIED: "yellow",
     Severity.INCONCLUSIVE: "yellow",
+    Severity.WARNING: "magenta",
     Severity.NOTE: "cyan",
 }
 

@@ -1,0 +1,110 @@
+"""What ``qualify check`` is asked to judge: each wheel with each target, before anything is fetched or read."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qualify.errors import ConfigurationError, MalformedError, UsageError
+
+if TYPE_CHECKING:
+    from qualify.judging import Context
+    from qualify.matrix import LoadedMatrix
+
+#: A requirement, as opposed to a file's path: a project name and a version to compare with.
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(===|==|~=|!=|<=|>=|<|>).+")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One wheel (a file, or a requirement to fetch) for one target."""
+
+    subject: str
+    context: Context
+
+    @property
+    def is_requirement(self) -> bool:
+        return is_requirement(self.subject)
+
+
+def matrix_of(arguments: argparse.Namespace) -> LoadedMatrix | None:
+    """The matrix, or None where the target is given by machine and compute capability.
+
+    :raises UsageError: the arguments contradict each other.
+    """
+    if bool(arguments.machine) != bool(arguments.cc):
+        raise UsageError("--machine and --cc belong together", action="give both, or --target")
+    if arguments.evidence and (arguments.require or arguments.machine):
+        # Evidence is proven against the matrix as it stands; a run with other demands could never be proven again.
+        raise UsageError("--evidence takes the matrix's own demands", action="leave --require, --machine and --cc out")
+    if arguments.machine:
+        if arguments.target or arguments.all_targets or arguments.pin or arguments.matrix:
+            raise UsageError(
+                "--machine and --cc stand for a target of no matrix", action="leave one of the two ways out"
+            )
+        return None
+    from qualify.matrix import load
+
+    return load(arguments.matrix)
+
+
+def jobs_of(arguments: argparse.Namespace, loaded: LoadedMatrix | None) -> list[Job]:
+    """Every wheel with every target that is asked for, before anything is fetched or read.
+
+    :raises UsageError: nothing to judge, no such file, no such target.
+    """
+    from qualify.arch import ComputeCapability
+    from qualify.judging import BareTarget, Context, offer
+    from qualify.matrix.model import Code, Profile
+
+    profile = Profile(arguments.profile)
+    require = Code(arguments.require) if arguments.require else None
+    subjects = list(arguments.wheels)
+    if arguments.pin and loaded is not None:
+        if not loaded.matrix.pin.requirement:
+            raise ConfigurationError(
+                "the pin has no requirement", where=str(loaded.path), action="name a wheel instead"
+            )
+        subjects.append(loaded.matrix.pin.requirement)
+    if not subjects:
+        raise UsageError("nothing to judge", action="name a wheel file or a requirement, or give --pin")
+    for subject in subjects:
+        if not is_requirement(subject) and not Path(subject).exists():
+            raise UsageError(
+                "no such file", where=subject, expected="a wheel file, or a requirement with a version (vllm==0.33.0)"
+            )
+    if loaded is None:
+        try:
+            device = ComputeCapability.parse(arguments.cc)
+        except MalformedError as error:
+            raise UsageError(error.what, where="--cc", expected=error.expected, action=error.action) from error
+        bare = BareTarget(arguments.machine, device)
+        return [Job(subject, Context(profile=profile, require=require, bare=bare)) for subject in subjects]
+    matrix = loaded.matrix
+    for target in arguments.target:
+        if target not in matrix.targets:
+            expected = offer(target, tuple(matrix.targets))
+            raise UsageError(f"unknown target {target!r}", where=str(loaded.path), expected=expected)
+    jobs = []
+    for subject in subjects:
+        chosen = tuple(dict.fromkeys(arguments.target))
+        if arguments.all_targets or (arguments.pin and not chosen):
+            chosen = tuple(matrix.targets)
+        wanted = chosen or _targets_of(subject, loaded)
+        jobs += [Job(subject, Context(matrix, target, profile, require)) for target in wanted]
+    return jobs
+
+
+def _targets_of(subject: str, loaded: LoadedMatrix) -> tuple[str, ...]:
+    """Where no target is named: those of the machine that the file's name states, else all."""
+    name = Path(subject).name
+    targets = loaded.matrix.targets
+    fitting = tuple(id_ for id_, target in targets.items() if name.endswith(f"_{target.machine}.whl"))
+    return fitting or tuple(targets)
+
+
+def is_requirement(subject: str) -> bool:
+    return _REQUIREMENT.fullmatch(subject) is not None and not Path(subject).exists()

@@ -1,0 +1,119 @@
+"""One run of ``qualify check``: every wheel fetched and read once, whatever the number of targets."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qualify.errors import AssayError, MalformedError, UnavailableError
+from qualify.readahead import ReadAhead
+
+if TYPE_CHECKING:
+    from qualify.commands.check_jobs import Job
+    from qualify.facts import WheelFacts
+    from qualify.judging import Context
+    from qualify.matrix import LoadedMatrix
+    from qualify.report import Report
+
+
+class Session:
+    """Fetches and reads each wheel once, whatever the number of targets."""
+
+    def __init__(
+        self, loaded: LoadedMatrix | None, arguments: argparse.Namespace, ahead: ReadAhead | None = None
+    ) -> None:
+        self._loaded = loaded
+        self._arguments = arguments
+        self._ahead = ahead
+        self._read: dict[Path, WheelFacts | AssayError] = {}
+
+    def report(self, job: Job) -> Report:
+        """Judge one job, and write its evidence where that is asked for.
+
+        :raises UsageError: not a wheel's name, or no such release.
+        :raises MalformedError: nothing at all could be read in the file.
+        :raises UnavailableError: the wheel could not be fetched, or the evidence not written.
+        """
+        from qualify.judging import judge
+
+        path = self._fetch(job) if job.is_requirement else Path(job.subject)
+        facts = self._facts(path)
+        report = judge(facts, self._completed(job))
+        if self._arguments.evidence and self._loaded is not None:
+            from qualify import evidence
+
+            document = evidence.from_report(report, facts, self._loaded, datetime.now(UTC))
+            print(f"evidence: {evidence.write(document, path)}", file=sys.stderr)
+        return report
+
+    def _completed(self, job: Job) -> Context:
+        """The job's context with the other wheels that this one is held against; each is read once for all jobs."""
+        return job.context
+
+    def _fetch(self, job: Job) -> Path:
+        from qualify.fetching import Fetcher
+
+        context = job.context
+        if context.bare is not None or context.matrix is None or self._loaded is None:
+            machine = context.bare.machine if context.bare is not None else ""
+            return Fetcher().fetch_wheel(job.subject, machine, f"{sys.version_info.major}.{sys.version_info.minor}")
+        target = context.matrix.targets[context.target]
+        fetcher = Fetcher(local=self._loaded.local)
+        return fetcher.fetch_wheel(job.subject, target.machine, target.python[0], glibc=target.ceilings.glibc)
+
+    def _facts(self, path: Path) -> WheelFacts:
+        from qualify.opening import read_wheel
+
+        key = path.resolve()
+        if key not in self._read:
+            try:
+                ahead = self._ahead if self._ahead is not None and self._ahead.path.resolve() == key else None
+                self._read[key] = ahead.result() if ahead is not None else read_wheel(path, progress=progress())
+            except AssayError as error:
+                self._read[key] = error
+        known = self._read[key]
+        if isinstance(known, AssayError):
+            raise known
+        return known
+
+
+def progress() -> Callable[[str, int, int], None] | None:
+    from qualify.transfer import show_on_stderr
+
+    return show_on_stderr if sys.stderr.isatty() else None
+
+
+def stand_in(job: Job, error: AssayError) -> Report:
+    """The report of a wheel that could not be had or read: rejected where it is malformed, else unverified."""
+    from qualify.files import sha256_of
+    from qualify.report import ENVIRONMENT_CODE, REPORT_VERSION, Finding, Report, Severity, Verdict
+
+    if isinstance(error, MalformedError):
+        code, slug, severity, verdict = "ARC001", "malformed", Severity.ERROR, Verdict.REJECTED
+    elif isinstance(error, UnavailableError):
+        code, slug, severity, verdict = ENVIRONMENT_CODE, "reader-missing", Severity.UNVERIFIED, Verdict.UNVERIFIED
+    else:
+        code, slug, severity, verdict = "ARC002", "unreadable", Severity.UNVERIFIED, Verdict.UNVERIFIED
+    path = Path(job.subject)
+    name = job.subject if job.is_requirement else path.name
+    found = f"{error.where}: {error.what}" if error.where and Path(error.where).name != name else error.what
+    expected, action = error.expected or "a wheel that can be read", error.action or "fetch it again"
+    project, _, rest = name.partition("-") if name.endswith(".whl") else ("", "", "")
+    context = job.context
+    return Report(
+        version=REPORT_VERSION,
+        wheel=name,
+        sha256=sha256_of(path).sha256 if path.is_file() else "",
+        project=project.lower().replace("_", "-"),
+        wheel_version=rest.partition("-")[0],
+        target=context.bare.id if context.bare is not None else context.target,
+        profile=context.profile.value,
+        verdict=verdict,
+        findings=(Finding(code, slug, severity, "", found, expected, action),),
+        coverage=(),
+        not_judged=("everything: the file could not be read",),
+    )
