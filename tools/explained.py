@@ -25,7 +25,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "cuobjdump",
         "bitsandbytes-0.50.2-*",
         "libbitsandbytes_cuda121.*Invalid ELF",
-        "cuobjdump 13.5 calls the library's CUDA 12.1 build an invalid ELF file, whatever is asked of it; those of 11.8 "
+        "cuobjdump 13.5 calls the CUDA 12.1 build an invalid ELF file, whatever is asked of it; those of 11.8 "
         "and of 12.4 to 13.2 beside it, with the same architectures, it reads. cubloaty reads all of them, and lists "
         "the same images and kernels as we do; readelf finds nothing wrong with the file.",
     ),
