@@ -165,16 +165,27 @@ def integration(session: nox.Session) -> None:
 
 @nox.session
 def differential(session: nox.Session) -> None:
-    """Every member of both released vLLM wheels against cuobjdump (CI compares the small ones)."""
-    _install(session, "tests")
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        "tests/integration/test_cuobjdump.py",
-        *session.posargs,
-        env={"WHEEL_ASSAY_WHOLE": "1"},
-    )
+    """What we read of eight real wheels against cuobjdump, cubloaty, readelf, auditwheel and abi3audit."""
+    _install(session, "tests", "peers")
+    session.run("python", "-m", "tools.differential", *session.posargs)
+    if not session.posargs:
+        whole = {"WHEEL_ASSAY_WHOLE": "1"}
+        session.run("python", "-m", "pytest", "tests/integration/test_cuobjdump.py", env=whole)
+        session.run("python", "-m", "tools.second_opinion", "vllm==0.33.0")
+
+
+@nox.session(name="arch-table")
+def arch_table(session: nox.Session) -> None:
+    """Derive from ptxas, oldest to newest toolkit, which PTX reaches which GPU, and hold the rules against it."""
+    _install(session)
+    session.run("python", "-m", "tools.arch_table", *session.posargs)
+
+
+@nox.session(name="device-table")
+def device_table(session: nox.Session) -> None:
+    """Make every form of a kernel (`make FOLDER`), or hold what a GPU loaded against the rules (`compare TABLE`)."""
+    _install(session)
+    session.run("python", "-m", "tools.device_table", *(session.posargs or ["compare", "tests/data/h200.json"]))
 
 
 @nox.session

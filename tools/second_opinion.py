@@ -2,7 +2,8 @@
 
     python -m tools.second_opinion WHEEL ... [--matrix FILE]
 
-For every target of the matrix that has the wheel's machine or not, and both profiles: the kernels that run natively, by
+WHEEL is a file, or a requirement whose wheels for both machines are fetched.  For every target of the matrix, of the
+wheel's machine or not, and both profiles: the kernels that run natively, by
 JIT and not at all are counted anew from cuobjdump's symbol and PTX dumps; glibc's and libstdc++'s floors from readelf.
 Nothing of our readers or rules is used: what runs where stands below, as NVIDIA's documents say it.  Exit code 1: a
 number differs.
@@ -67,11 +68,11 @@ class Seen:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheels", nargs="+", type=Path)
+    parser.add_argument("wheels", nargs="+")
     parser.add_argument("--matrix", type=Path, default=Path("matrix.yaml"))
     arguments = parser.parse_args()
     lines = differing = 0
-    for wheel in arguments.wheels:
+    for wheel in (wheel for name in arguments.wheels for wheel in files_of(name)):
         seen = look(wheel)
         for profile in ("upstream", "release"):
             for report in reports(wheel, profile, arguments.matrix):
@@ -83,6 +84,14 @@ def main() -> int:
                     print(f"  {what}: {theirs}{mark}")
     print(f"{lines} lines compared, {differing} differ")
     return 1 if differing or not lines else 0
+
+
+def files_of(name: str) -> list[Path]:
+    if name.endswith(".whl"):
+        return [Path(name)]
+    from qualify.fetching import fetch_wheel
+
+    return [fetch_wheel(name, machine, "3.12") for machine in ("x86_64", "aarch64")]
 
 
 def look(wheel: Path) -> dict[str, Seen]:
