@@ -4,7 +4,10 @@ Installers trust the central directory, streaming tools the local headers, and s
 one name where others take the last.  Where these readings could differ, the archive is malformed.  Nothing is read
 into memory but the directory; each member's stored bytes are a slice of the buffer.
 
-Format: PKWARE APPNOTE 6.3.10, sections 4.3 to 4.5.
+Two names that differ in case or in Unicode normalization alone are two files on Linux, which the targets run, and no
+installer there takes them for one: they are no fault.
+
+Format: PKWARE APPNOTE 6.3.10, sections 4.3 to 4.5; names by the binary distribution format (UTF-8).
 """
 
 from __future__ import annotations
@@ -12,27 +15,23 @@ from __future__ import annotations
 import re
 import stat
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from mmap import mmap
 
 from qualify.errors import MalformedError
-from qualify.facts import Problem
+from qualify.facts import Problem, installed_path
 from qualify.readers.binary import Limits, Problems, text
+from qualify.readers.zipdirectory import LONGEST_PATH, ZIP64, Row, find_end, read_extra, read_rows, widen
 
 STORED, DEFLATED = 0, 8
-_END = struct.Struct("<4s4H2IH")
-_END64 = struct.Struct("<4sQ2H2I4Q")
-_LOCATOR64 = struct.Struct("<4sIQI")
-_CENTRAL = struct.Struct("<4s6H3I5H2I")
 _LOCAL = struct.Struct("<4s5H3I2H")
-_EXTRA = struct.Struct("<2H")
-_U32, _U16 = 0xFFFFFFFF, 0xFFFF
-_ENCRYPTED, _DESCRIPTOR, _PATCHED, _UTF8, _MASKED = 0x1, 0x8, 0x20, 0x800, 0x2000
-_UNICODE_PATH = 0x7075
+_ENCRYPTED, _DESCRIPTOR, _PATCHED, _STRONG, _UTF8, _MASKED = 0x1, 0x8, 0x20, 0x40, 0x800, 0x2000
 # Deflate cannot do better than 258 bytes out of two bits, 1032 to 1 (zlib's own technical notes).
 _BEST_RATIO = 1032
-_CONTROL = re.compile(r"[\x00-\x1f]")
-_LONGEST_PATH, _DEEPEST_PATH = 1024, 64
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_RECORD = re.compile(rb"PK(?:\x03\x04|\x07\x08)")
+_DEEPEST_PATH, _LONGEST_PART = 64, 255  # the second in bytes: NAME_MAX of Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +53,6 @@ class Archive:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    start: int  # where the end records begin: the central directory must end here
-    count: int
-    directory_size: int
-    directory_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    name: bytes
-    extra: bytes
-    flags: int
-    method: int
-    crc: int
-    size: int
-    stored_size: int
-    offset: int
-    system: int
-    mode: int
-    whole: bool  # False: a 64-bit value that the row points at is not there
-
-
 def read_archive(buffer: bytes | mmap, limits: Limits | None = None) -> Archive:
     """The members of a zip archive and all that is wrong with it.
 
@@ -88,7 +64,7 @@ def read_archive(buffer: bytes | mmap, limits: Limits | None = None) -> Archive:
 
 def _read(view: memoryview, limits: Limits) -> Archive:
     whole = Problems("")
-    end = _find_end(view, whole)
+    end = find_end(view, whole)
     shift = end.start - end.directory_size - end.directory_offset
     if shift < 0:
         raise MalformedError(
@@ -98,8 +74,10 @@ def _read(view: memoryview, limits: Limits) -> Archive:
         )
     if shift:
         whole.malformed("central directory", f"{shift} foreign bytes stand before the first member")
+    if end.record_offset not in (-1, end.start - shift):
+        whole.malformed("end of central directory", "the ZIP64 locator points elsewhere than at the ZIP64 record")
     first = end.directory_offset + shift
-    rows = _read_rows(view, first, end, limits, whole)
+    rows = read_rows(view, first, end, limits, whole)
     collectors = [Problems(text(row.name)) for row in rows]
     members: list[ArchiveMember] = []
     spans: list[tuple[int, int, int]] = []
@@ -109,205 +87,128 @@ def _read(view: memoryview, limits: Limits) -> Archive:
         if stop >= 0:
             spans.append((row.offset + shift, stop, index))
     _check_names(members, collectors)
-    _check_spans(spans, shift, first, collectors, whole)
-    found = [*whole.finish(), *(problem for collector in collectors for problem in collector.finish())]
-    return Archive(tuple(members), tuple(found))
+    for index in _check_spans(spans, shift, first, collectors, whole):
+        # A bomb whose members share their bytes is not inflated once for each of them.
+        members[index] = replace(members[index], data_offset=-1)
+    return Archive(tuple(members), _bounded(whole, collectors, limits.problems))
 
 
-def _find_end(view: memoryview, whole: Problems) -> _End:
-    tail_start = max(0, len(view) - _END.size - _U16)
-    tail = bytes(view[tail_start:])
-    at = _end_signature(tail)
-    if at < 0:
-        raise MalformedError(
-            "no end of central directory",
-            expected="a zip archive",
-            action="it is cut short or no wheel: fetch it again",
-        )
-    _, disk, directory_disk, count_here, count, size, offset, comment = _END.unpack_from(tail, at)
-    start = tail_start + at
-    trailing = len(view) - start - _END.size - comment
-    if trailing:
-        whole.malformed("end of central directory", f"{trailing} foreign bytes stand after the end of the archive")
-    if tail.find(b"PK\5\6", at + 4) >= 0:
-        whole.malformed("end of central directory", "there are two of them, and readers differ in which one they take")
-    if disk or directory_disk or count_here != count:
-        whole.malformed("end of central directory", "the archive says that it is split over several files")
-    locator = start - _LOCATOR64.size
-    if locator >= 0 and view[locator : locator + 4].tobytes() == b"PK\6\7":
-        return _end64(view, locator, (count, size, offset), whole)
-    if count == _U16 or _U32 in (size, offset):
-        raise MalformedError("the ZIP64 end record is not there", expected="a whole zip archive")
-    return _End(start, count, size, offset)
+def _bounded(whole: Problems, collectors: Sequence[Problems], most: int) -> tuple[Problem, ...]:
+    """All problems; of each member the first alone where there are too many of them."""
+    found = list(whole.finish())
+    for problems in collectors:
+        found += problems.finish() if len(found) < most else problems.items[:1]
+    return tuple(found)
 
 
-def _end_signature(tail: bytes) -> int:
-    """Where the end record begins in the last bytes: the last one whose comment ends the file, else the last one."""
-    last = -1
-    at = tail.rfind(b"PK\5\6")
-    while at >= 0:
-        if at + _END.size <= len(tail):
-            stop = at + _END.size + int(struct.unpack_from("<H", tail, at + 20)[0])
-            if stop == len(tail):
-                return at
-            last = at if last < 0 and stop < len(tail) else last
-        at = tail.rfind(b"PK\5\6", 0, at)
-    return last
-
-
-def _end64(view: memoryview, locator: int, short: tuple[int, int, int], whole: Problems) -> _End:
-    _, disk, at, disks = _LOCATOR64.unpack_from(view, locator)
-    # The record stands right before its locator; the offset in the locator is off where bytes were put in front.
-    start = locator - _END64.size
-    if start < 0 or view[start : start + 4].tobytes() != b"PK\6\6":
-        raise MalformedError("the ZIP64 end record is not where its locator says", expected="a whole zip archive")
-    _, record, _, _, here, directory_disk, count_here, count, size, offset = _END64.unpack_from(view, start)
-    if record != _END64.size - 12 or at > start:
-        raise MalformedError("the ZIP64 end record is damaged", expected="a whole zip archive")
-    if disk or disks > 1 or here or directory_disk or count_here != count:
-        whole.malformed("end of central directory", "the archive says that it is split over several files")
-    for value, wide, sentinel in zip(short, (count, size, offset), (_U16, _U32, _U32), strict=True):
-        if value not in (sentinel, wide):
-            whole.malformed("end of central directory", "its ZIP64 record and its short record disagree")
-            break
-    return _End(start, count, size, offset)
-
-
-def _read_rows(view: memoryview, first: int, end: _End, limits: Limits, whole: Problems) -> list[_Row]:
-    directory = bytes(view[first : end.start])
-    rows: list[_Row] = []
-    at = 0
-    while at < len(directory):
-        if len(rows) == limits.members:
-            whole.unreadable("central directory", f"more than {limits.members} members; the rest was not looked at")
-            return rows
-        if at + _CENTRAL.size > len(directory) or directory[at : at + 4] != b"PK\1\2":
-            whole.malformed("central directory", f"row {len(rows)} is damaged; what follows could not be read")
-            return rows
-        values = _CENTRAL.unpack_from(directory, at)
-        _, made, _, flags, method, _, _, crc, stored, size, name_size, extra_size, comment_size, _, _, mode, offset = (
-            values
-        )
-        name_at = at + _CENTRAL.size
-        after = name_at + name_size + extra_size + comment_size
-        if after > len(directory):
-            whole.malformed("central directory", f"row {len(rows)} reaches past the end of the directory")
-            return rows
-        name = directory[name_at : name_at + name_size]
-        extra = directory[name_at + name_size : name_at + name_size + extra_size]
-        (size, stored, offset), complete = _wide(extra, (size, stored, offset))
-        rows.append(_Row(name, extra, flags, method, crc, size, stored, offset, made >> 8, mode >> 16, complete))
-        at = after
-    if len(rows) != end.count:
-        whole.malformed("central directory", f"holds {len(rows)} members where its end record says {end.count}")
-    return rows
-
-
-def _wide(extra: bytes, short: tuple[int, int, int]) -> tuple[tuple[int, int, int], bool]:
-    """Sizes and offset with the 64-bit values of extra field 1 in place of 0xFFFFFFFF, and whether all were there."""
-    block = dict(_extra_fields(extra)).get(1, b"")
-    values = list(short)
-    at = 0
-    for index, value in enumerate(values):
-        if value == _U32:
-            if at + 8 > len(block):
-                return short, False
-            values[index] = struct.unpack_from("<Q", block, at)[0]
-            at += 8
-    return (values[0], values[1], values[2]), True
-
-
-def _extra_fields(extra: bytes) -> list[tuple[int, bytes]]:
-    fields: list[tuple[int, bytes]] = []
-    at = 0
-    while at + _EXTRA.size <= len(extra):
-        tag, size = _EXTRA.unpack_from(extra, at)
-        at += _EXTRA.size
-        fields.append((tag, extra[at : at + size]))
-        at += size
-    return fields
-
-
-def _read_member(view: memoryview, row: _Row, shift: int, limit: int, problems: Problems) -> tuple[ArchiveMember, int]:
+def _read_member(view: memoryview, row: Row, shift: int, limit: int, problems: Problems) -> tuple[ArchiveMember, int]:
     """The member and the end of its bytes, or -1 where its local header is not to be trusted."""
+    where = "central directory"
     path = _path(row, problems)
     is_directory = path.endswith("/")
     start, stop = _local_header(view, row, row.offset + shift, limit, problems)
-    kind = stat.S_IFMT(row.mode) if row.system == 3 else 0
-    if kind == stat.S_IFLNK:
-        problems.malformed("central directory", "is a symbolic link; a wheel holds files alone")
-    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        problems.malformed("central directory", f"is a special file (mode {row.mode:o}); a wheel holds files alone")
+    for fault in row.faults:
+        problems.malformed(where, fault)
+    _check_mode(row.mode, is_directory, problems)
+    readable = False
     if not row.whole:
-        problems.malformed("central directory", "its ZIP64 sizes are not there")
-        start = -1
-    if row.flags & (_ENCRYPTED | _MASKED | 0x40):
-        problems.malformed("central directory", "is encrypted; no installer can read it")
-        start = -1
+        problems.malformed(where, "its ZIP64 sizes are not there")
+    elif row.flags & (_ENCRYPTED | _MASKED | _STRONG):
+        problems.malformed(where, "is encrypted; no installer can read it")
     elif row.flags & _PATCHED or row.method not in (STORED, DEFLATED):
-        problems.unreadable("central directory", f"is compressed by method {row.method}, which is not known here")
-        start = -1
+        problems.unreadable(where, f"is compressed by method {row.method}, which is not known here")
     elif row.method == STORED and row.size != row.stored_size:
-        problems.malformed("central directory", f"is stored, yet says {row.size} bytes out of {row.stored_size}")
-        start = -1
+        problems.malformed(where, f"is stored, yet says {row.size} bytes out of {row.stored_size}")
     elif row.size > _BEST_RATIO * row.stored_size + 64:
-        problems.malformed("central directory", f"says {row.size} bytes, more than {row.stored_size} can inflate to")
-        start = -1
-    if is_directory and (row.size or row.stored_size > 2):
-        problems.malformed("central directory", "is a folder with content")
-    member = ArchiveMember(path, row.method, row.crc, row.size, row.stored_size, start, is_directory)
+        problems.malformed(where, f"says {row.size} bytes, more than {row.stored_size} can inflate to")
+    else:
+        readable = True
+    if is_directory and (row.size or row.crc or row.stored_size > 2):
+        problems.malformed(where, "is a folder with content")
+    member = ArchiveMember(
+        path, row.method, row.crc, row.size, row.stored_size, start if readable else -1, is_directory
+    )
     return member, stop
 
 
-def _path(row: _Row, problems: Problems) -> str:
+def _check_mode(mode: int, is_directory: bool, problems: Problems) -> None:
+    """The type of file that the mode says, on whatever system the archive was made: tools look at no other field."""
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFLNK:
+        problems.malformed("central directory", "is a symbolic link; a wheel holds files alone")
+    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        problems.malformed("central directory", f"is a special file (mode {mode:o}); a wheel holds files alone")
+    elif kind == stat.S_IFDIR and not is_directory:
+        problems.malformed("central directory", "is a file by its name and a folder by its mode")
+
+
+def _path(row: Row, problems: Problems) -> str:
+    where = "central directory"
+    if row.name_size > len(row.name):
+        problems.malformed(where, f"has a name of {row.name_size} bytes")
+        return text(row.name)
+    if not row.flags & _UTF8 and not row.name.isascii():
+        # Python's zipfile reads code page 437, others UTF-8: two names for one file.
+        problems.malformed(where, "its name is neither ASCII nor said to be UTF-8, so that readers differ in it")
+        return text(row.name)
     try:
-        path = row.name.decode("utf-8" if row.flags & _UTF8 else "cp437")
+        path = row.name.decode("utf-8")
     except UnicodeDecodeError:
-        problems.malformed("central directory", "its name is no UTF-8, though it says so")
+        problems.malformed(where, "its name is no UTF-8, though it says so")
         return text(row.name)
     problems.member = path
-    for tag, block in _extra_fields(row.extra):
-        if tag == _UNICODE_PATH and block[5:] != row.name:
-            problems.malformed("central directory", "has a second, other name in an extra field")
     parts = path.removesuffix("/").split("/")
-    if len(path) > _LONGEST_PATH or len(parts) > _DEEPEST_PATH:
-        problems.malformed("central directory", f"has a name of {len(path)} letters, {len(parts)} folders deep")
+    if len(path) > LONGEST_PATH or len(parts) > _DEEPEST_PATH:
+        problems.malformed(where, f"has a name of {len(path)} letters, {len(parts)} folders deep")
+    elif any(len(part.encode()) > _LONGEST_PART for part in parts):
+        problems.malformed(where, f"has a part of its name that is longer than {_LONGEST_PART} bytes")
     if path.startswith("/") or path[1:2] == ":":
-        problems.malformed("central directory", "is an absolute path")
+        problems.malformed(where, "is an absolute path")
     elif ".." in parts:
-        problems.malformed("central directory", "leads out of the folder that it is unpacked into")
+        problems.malformed(where, "leads out of the folder that it is unpacked into")
     elif "" in parts or "." in parts or "\\" in path or _CONTROL.search(path):
-        problems.malformed("central directory", "has a name that installers read in different ways")
+        problems.malformed(where, "has a name that installers read in different ways")
     return path
 
 
-def _local_header(view: memoryview, row: _Row, at: int, limit: int, problems: Problems) -> tuple[int, int]:
+def _local_header(view: memoryview, row: Row, at: int, limit: int, problems: Problems) -> tuple[int, int]:
     """Start and end of the stored bytes (the end with its data descriptor); (-1, -1) where they are not trusted."""
     where = "local header"
     if at + _LOCAL.size > limit or view[at : at + 4].tobytes() != b"PK\3\4":
         problems.malformed(where, f"is not at {at:#x}, where the central directory says")
         return -1, -1
     _, _, flags, method, _, _, crc, stored, size, name_size, extra_size = _LOCAL.unpack_from(view, at)
-    start = at + _LOCAL.size + name_size + extra_size
+    name_at = at + _LOCAL.size
+    extra_at = name_at + name_size
+    start = extra_at + extra_size
     if start + row.stored_size > limit:
         problems.malformed(where, "its bytes reach into the central directory or past the end")
         return -1, -1
-    name = bytes(view[at + _LOCAL.size : at + _LOCAL.size + name_size])
-    extra = bytes(view[at + _LOCAL.size + name_size : start])
-    wide = dict(_extra_fields(extra)).get(1, b"")
-    if _U32 in (size, stored) and len(wide) >= 16:
-        size, stored = struct.unpack_from("<2Q", wide)
+    same_name = name_size == row.name_size and (
+        view[name_at:extra_at].tobytes() == view[row.name_at : row.name_at + name_size].tobytes()
+    )
+    fields, faults = read_extra(view[extra_at:start].tobytes(), row.name)
+    block = fields.get(ZIP64)
+    (size, stored), left = widen(block, (size, stored))
+    # Both sizes stand there by the letter of the format (4.5.3), the wanted one alone in what some tools write.
+    if left > 0 and not (block is not None and len(block) == 16 and _both(block) == (row.size, row.stored_size)):
+        faults.append("its ZIP64 field says something else than its sizes")
+    for fault in faults:
+        if fault not in row.faults:
+            problems.malformed(where, fault)
     stop = start + row.stored_size
     same = (crc, stored, size) == (row.crc, row.stored_size, row.size)
     if row.flags & flags & _DESCRIPTOR:
         # Sizes may be zero here: they stand behind the bytes, with or without a signature, in 32 or 64 bits.
         same = same or not any((crc, stored, size))
-        length = _descriptor(view, stop, limit, row)
+        length = _descriptor(view, stop, limit, row, wide_first=block is not None)
         if length == 0:
             problems.malformed(where, "sizes or CRC behind its bytes differ from the central directory's")
             return -1, -1
+        if row.method == STORED and _RECORD.search(view[start:stop]):
+            problems.malformed(where, "is stored without its size in front, and holds what ends it for some readers")
         stop += length
-    if name != row.name or method != row.method or (flags ^ row.flags) & (_ENCRYPTED | _DESCRIPTOR | _UTF8):
+    if not same_name or method != row.method or (flags ^ row.flags) & (_ENCRYPTED | _DESCRIPTOR | _UTF8):
         problems.malformed(where, "name, flags or method differ from the central directory's")
         return -1, stop
     if not same:
@@ -316,45 +217,69 @@ def _local_header(view: memoryview, row: _Row, at: int, limit: int, problems: Pr
     return start, stop
 
 
-def _descriptor(view: memoryview, at: int, limit: int, row: _Row) -> int:
-    narrow = struct.pack("<3I", row.crc, row.stored_size & _U32, row.size & _U32)
+def _both(block: bytes) -> tuple[int, int]:
+    size, stored = struct.unpack("<2Q", block)
+    return size, stored
+
+
+def _descriptor(view: memoryview, at: int, limit: int, row: Row, *, wide_first: bool) -> int:
+    """The length of the data descriptor at ``at``; 0 where there is none that says what the row says."""
+    narrow = struct.pack("<3I", row.crc, row.stored_size & 0xFFFFFFFF, row.size & 0xFFFFFFFF)
     wide = struct.pack("<I2Q", row.crc, row.stored_size, row.size)
-    for form in (b"PK\7\x08" + narrow, b"PK\7\x08" + wide, narrow, wide):
+    # The narrow form of an empty member is the beginning of its wide form: the ZIP64 field says which is meant.
+    forms = (wide, narrow) if wide_first else (narrow, wide)
+    for form in (b"PK\7\x08" + forms[0], b"PK\7\x08" + forms[1], *forms):
         if at + len(form) <= limit and view[at : at + len(form)] == form:
             return len(form)
     return 0
 
 
-def _check_names(members: list[ArchiveMember], collectors: list[Problems]) -> None:
-    seen: dict[str, int] = {}
-    for index, member in enumerate(members):
-        key = member.path.removesuffix("/")
-        if key in seen:
-            collectors[index].malformed("central directory", "stands in the archive twice")
-        seen[key] = index
-    files = {member.path for member in members if not member.is_directory}
-    for index, member in enumerate(members):
-        parent = member.path.removesuffix("/").rpartition("/")[0]
-        if len(parent) > _LONGEST_PATH or parent.count("/") > _DEEPEST_PATH:
+def _check_names(members: Sequence[ArchiveMember], collectors: Sequence[Problems]) -> None:
+    """No two members may come to lie at one place, nor one below another that is a file (PEP 427: `.data` folders)."""
+    places = [installed_path(member.path).removesuffix("/") for member in members]
+    seen: dict[str, ArchiveMember] = {}
+    for place, member, problems in zip(places, members, collectors, strict=True):
+        other = seen.setdefault(place, member)
+        if other is member:
+            continue
+        if other.path.removesuffix("/") == member.path.removesuffix("/"):
+            problems.malformed("central directory", "stands in the archive twice")
+        elif not (other.is_directory and member.is_directory):
+            problems.malformed("central directory", f"is installed to the same place as {other.path}")
+    files = {place: member.path for place, member in zip(places, members, strict=True) if not member.is_directory}
+    below: dict[str, str] = {"": ""}  # folder -> the file that it or a folder above it is, "" where there is none
+    for place, problems in zip(places, collectors, strict=True):
+        parent = place.rpartition("/")[0]
+        if len(parent) > LONGEST_PATH or parent.count("/") > _DEEPEST_PATH:
             continue  # reported already; walking up from it could take long
-        while parent:
-            if parent in files:
-                collectors[index].malformed("central directory", f"lies below {parent}, which is a file")
-                break
+        walked = []
+        while parent not in below:
+            walked.append(parent)
             parent = parent.rpartition("/")[0]
+        for folder in reversed(walked):
+            below[folder] = below[parent] or files.get(folder, "")
+            parent = folder
+        if below[parent]:
+            problems.malformed("central directory", f"lies below {below[parent]}, which is a file")
 
 
 def _check_spans(
-    spans: list[tuple[int, int, int]], start: int, limit: int, collectors: list[Problems], whole: Problems
-) -> None:
-    """No member's bytes may overlap another's, and none may lie between two members unowned."""
+    spans: Sequence[tuple[int, int, int]], start: int, limit: int, collectors: Sequence[Problems], whole: Problems
+) -> list[int]:
+    """No member's bytes may overlap another's, and none may lie between two members unowned.
+
+    Returned are the members whose bytes overlap those of one that begins before them.
+    """
+    overlapping = []
     unowned = 0
     reached = start
     for begin, stop, index in sorted(spans):
         if begin < reached:
             collectors[index].malformed("local header", "its bytes overlap another member's")
+            overlapping.append(index)
         unowned += max(0, begin - reached)
         reached = max(reached, stop)
     unowned += max(0, limit - reached)
     if unowned and len(spans) == len(collectors):
         whole.malformed("archive", f"{unowned} bytes between the members belong to none of them")
+    return overlapping

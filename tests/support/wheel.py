@@ -46,6 +46,11 @@ class ZipMember:
     local_offset: int | None = None  # of the central directory, where it is to point elsewhere
     zip64: bool = False
     extra: bytes = b""
+    local_extra: bytes | None = None
+    local_flags: int | None = None
+    descriptor: bytes | None = None  # what stands behind the stored bytes, where it is not to be made from ``data``
+    disk: int = 0
+    comment: bytes = b""
 
 
 def zip_bytes(
@@ -58,9 +63,14 @@ def zip_bytes(
     directory_size: int | None = None,
     directory_offset: int | None = None,
     zip64: bool = False,
+    locator: int | None = None,
     gap: bytes = b"",
 ) -> bytes:
-    """A zip archive written by hand.  ``prefix``, ``gap`` (before the directory) and ``suffix`` are foreign bytes."""
+    """A zip archive written by hand.
+
+    ``prefix``, ``gap`` (before the directory) and ``suffix`` are foreign bytes; ``locator`` is where the ZIP64 locator
+    says that the ZIP64 record is.
+    """
     out = bytearray(prefix)
     directory = bytearray()
     for member in members:
@@ -79,13 +89,16 @@ def zip_bytes(
         method = member.method if member.local_method is None else member.local_method
         described = bool(flags & 8)
         local = (0, 0, 0) if described else (local_crc, stored, local_size)
-        extra = member.extra
+        extra = member.extra if member.local_extra is None else member.local_extra
         if member.zip64:
             extra += struct.pack("<HHQQ", 1, 16, local[2], local[1])
             local = (local[0], 0xFFFFFFFF, 0xFFFFFFFF)
-        fields = (20, flags, method, 0, 0x2100, *local, len(local_name), len(extra))
+        local_flags = flags if member.local_flags is None else member.local_flags
+        fields = (20, local_flags, method, 0, 0x2100, *local, len(local_name), len(extra))
         out += struct.pack("<4s5H3I2H", b"PK\x03\x04", *fields) + local_name + extra + raw
-        if described:
+        if member.descriptor is not None:
+            out += member.descriptor
+        elif described:
             out += struct.pack("<4s3I", b"PK\x07\x08", local_crc, stored, local_size)
         extra = member.extra
         numbers = (stored, size, offset)
@@ -93,8 +106,8 @@ def zip_bytes(
             extra += struct.pack("<HHQQQ", 1, 24, size, stored, offset)
             numbers = (0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
         head = (0x0314, 20, flags, member.method, 0, 0x2100, crc, numbers[0], numbers[1], len(name), len(extra))
-        directory += struct.pack("<4s6H3I5HII", b"PK\x01\x02", *head, 0, 0, 0, member.mode << 16, numbers[2])
-        directory += name + extra
+        row = (*head, len(member.comment), member.disk, 0, member.mode << 16, numbers[2])
+        directory += struct.pack("<4s6H3I5HII", b"PK\x01\x02", *row) + name + extra + member.comment
     out += gap
     start = len(out) if directory_offset is None else directory_offset
     total = len(members) if count is None else count
@@ -103,7 +116,7 @@ def zip_bytes(
     out += directory
     if zip64:
         out += struct.pack("<4sQ2H2I4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, total, total, length, start)
-        out += struct.pack("<4sIQI", b"PK\x06\x07", 0, end64, 1)
+        out += struct.pack("<4sIQI", b"PK\x06\x07", 0, end64 if locator is None else locator, 1)
         total, length, start = 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF
     out += struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, total, total, length, start, len(comment)) + comment
     return bytes(out + suffix)
