@@ -128,17 +128,12 @@ def auditwheel(wheel: Path) -> str:
     return str(answer["sym_tag"])
 
 
-def abi3audit(wheel: Path) -> dict[str, tuple[set[str], dict[str, str]]] | None:
-    """File name -> (symbols outside the stable ABI, symbols newer than the claim and their versions).
-
-    None where abi3audit finds no abi3 claim in the wheel.
-    """
+def abi3audit(wheel: Path) -> dict[str, tuple[set[str], dict[str, str]]]:
+    """File name -> (symbols outside the stable ABI, symbols newer than the claim and their versions)."""
     command = [sys.executable, "-m", "abi3audit", "-R", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "{" not in done.stdout:
-        if "no extensions" in done.stderr.lower() or "no abi3" in done.stderr.lower():
-            return None
-        raise RuntimeError(f"abi3audit ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+        raise RefusedError(f"abi3audit ended with {done.returncode}: {done.stderr.strip()[-400:]}")
     (answer,) = json.loads(done.stdout)["specs"].values()
     results = {row["name"]: row["result"] for row in answer["wheel"]}
     return {
