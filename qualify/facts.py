@@ -78,7 +78,7 @@ class Entry:
     stored_size: int
     size: int  # once inflated
     debug: bool
-    options: str  # the compiler's command line from its note, "-arch sm_120f -m 64"; "" where there is none
+    options: str  # a cubin's command line from its note, "-arch sm_120f -m 64"; what PTX is to be compiled with; or ""
     kernels: tuple[int, ...]  # ascending indices into Member.symbols: STO_CUDA_ENTRY symbols, or PTX .entry names
     functions: tuple[int, ...]  # ascending indices: `.text.` sections that are no kernel
     readable: bool  # False: kernels is not knowledge; a Problem says why
@@ -202,3 +202,16 @@ def installed_path(path: str) -> str:
     """Where a member lies below site-packages: ``x-1.data/platlib/x/_C.so`` is ``x/_C.so`` (PEP 427)."""
     match = _DATA.match(path)
     return path[match.end() :] if match else path
+
+
+_SHARED_OBJECT = re.compile(
+    r"(\.abi[0-9]+t?|\.cpython-[A-Za-z0-9_-]+|\.cp[0-9]+[A-Za-z0-9_-]*|\.pypy[A-Za-z0-9_-]+)?\.so(\.[0-9]+)*$"
+)
+
+
+def module_path(path: str) -> str:
+    """A member's installed path without the suffix of a shared object: ``pkg/_C.abi3.so`` is ``pkg/_C``.
+
+    Anything that is no ``.so`` (an executable, a ``.cubin``) keeps its suffix.
+    """
+    return _SHARED_OBJECT.sub("", installed_path(path))

@@ -10,7 +10,7 @@ from qualify.arch import ComputeCapability
 from qualify.checks.case import Case, Policy
 from qualify.coverage import summarize
 from qualify.errors import UsageError
-from qualify.facts import WheelFacts
+from qualify.facts import Depth, WheelFacts
 from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Matrix, Profile
 from qualify.report import REPORT_VERSION, MemberCoverage, Report, verdict_of
@@ -99,8 +99,17 @@ def offer(wanted: str, known: tuple[str, ...]) -> str:
 def judge(facts: WheelFacts, context: Context) -> Report:
     """Run every check over one wheel for one target.
 
-    :raises UsageError: as :func:`policy_for` says.  Nothing that a wheel holds raises.
+    :raises UsageError: as :func:`policy_for` says, or the facts (of the wheel or its control) hold headers alone.
+        Nothing that a wheel holds raises.
     """
+    for each in (facts, context.control):
+        if each is not None and each.depth is not Depth.KERNELS:
+            raise UsageError(
+                f"was read to the depth of {each.depth}: no kernel of it is known",
+                where=each.filename,
+                expected=f"facts of depth {Depth.KERNELS}",
+                action="read it whole",
+            )
     policy = policy_for(facts, context)
     case = Case(facts, policy, context.control, context.torch)
     findings, counted = checks.run(case)

@@ -46,10 +46,17 @@ class _Read:
 
 
 def read_wheel(
-    path: Path, *, workers: int | None = None, progress: Progress | None = None, limits: Limits | None = None
+    path: Path,
+    *,
+    depth: Depth = Depth.KERNELS,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
 ) -> WheelFacts:
     """Read everything that the checks need, once.
 
+    :param depth: at ``HEADERS`` every member is inflated, hashed and read, but no payload of device code: entries have
+        no kernels and are not ``readable``.  Such facts are for looking at; nothing judges them.
     :param workers: members read at one time; default: the cores that this process may use, 8 at most.
     :param progress: called with a member's path, the bytes done and all bytes (stored bytes of the archive).
     :raises UsageError: no such file, or not named ``.whl``.
@@ -61,16 +68,17 @@ def read_wheel(
     if not path.is_file():
         raise UsageError("no such file", where=str(path), action="give the path of a wheel")
     limits = limits or Limits()
+    context = Context.make(Libraries(), limits, depth)
     with path.open("rb") as file:
         before = os.fstat(file.fileno())
         if before.st_size == 0:
             raise MalformedError("is empty", where=path.name, expected="a wheel", action="fetch it again")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        digest, archive, reads = _read_all(mapped, path.name, workers or _cores(), progress, limits)
+        digest, archive, reads = _read_all(mapped, path.name, workers or _cores(), progress, context)
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise UnavailableError("changed while it was read", where=str(path), action="run again once it is whole")
-    return _facts(path.name, before.st_size, digest, archive, reads, limits)
+    return _facts(path.name, before.st_size, digest, archive, reads, context)
 
 
 def _cores() -> int:
@@ -79,16 +87,15 @@ def _cores() -> int:
 
 
 def _read_all(
-    mapped: mmap.mmap, name: str, workers: int, progress: Progress | None, limits: Limits
+    mapped: mmap.mmap, name: str, workers: int, progress: Progress | None, context: Context
 ) -> tuple[str, Archive, list[_Read]]:
     """The sha256 of the whole file, its directory, and every member but folders in archive order."""
-    context = Context.make(Libraries(), limits)
     done, in_memory, reads = 0, 0, list[_Read]()
     running: dict[Future[list[_Read]], list[tuple[int, ArchiveMember]]] = {}
     with ThreadPoolExecutor(workers, thread_name_prefix="member") as pool:
         digest = pool.submit(_digest, mapped)
         try:
-            archive = _directory(mapped, name, limits)
+            archive = _directory(mapped, name, context.limits)
             waiting = list(
                 _batches([(i, member) for i, member in enumerate(archive.members) if not member.is_directory])
             )
@@ -227,11 +234,12 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
 
 
 def _facts(
-    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], limits: Limits
+    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], context: Context
 ) -> WheelFacts:
     # Imported once the members are read, so that reading begins early.
     from packaging.utils import canonicalize_name
 
+    limits = context.limits
     members = tuple(read.member for read in reads)
     paths = [member.path for member in members]
     texts = {read.member.path: read.content for read in reads if read.content is not None}
@@ -250,7 +258,7 @@ def _facts(
     problems = [*archive.problems, *whole.finish(), *(problem for read in reads for problem in read.problems)]
     return WheelFacts(
         version=FACTS_VERSION,
-        depth=Depth.KERNELS,
+        depth=context.depth,
         filename=filename,
         size=size,
         sha256=digest,

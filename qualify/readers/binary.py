@@ -14,6 +14,7 @@ from qualify.errors import MalformedError
 from qualify.facts import Problem, ProblemKind
 
 _PROBLEMS_PER_MEMBER = 50
+_LONGEST_COMMAND = 1000
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
@@ -180,3 +181,9 @@ class Strings:
 def text(raw: bytes) -> str:
     """Bytes of a file's own string table as text that JSON and a terminal can carry."""
     return raw.decode("utf-8", "backslashreplace")
+
+
+def command_line(raw: bytes) -> str:
+    """A command line as facts keep it: without the blanks around it, and cut where no compiler's would be as long."""
+    command = raw.strip(b"\0 \t\n")
+    return text(command) if len(command) <= _LONGEST_COMMAND else f"{text(command[:_LONGEST_COMMAND])}…"

@@ -4,10 +4,10 @@ A kernel is a function symbol with STO_CUDA_ENTRY in ``st_other`` whose code lie
 file.  A ``.text.`` section without such a symbol is a device function.  The cubin that a device link leaves in every
 library built by nvcc has neither.
 
-Format: measured on nvcc 13.0's output and vLLM 0.33.0's wheels; ABI version 7 by LLVM's ``ELF.h``
-(``EF_CUDA_SM``: bits 0 to 7 up to ABI version 7, bits 8 to 15 in version 8).  The ``a`` of an architecture stands in bit
-0x800 of the flags in version 7 (ptxas 12.0 to 12.9), in bit 0x8 of version 8 as ptxas 12.9 writes it; ptxas 13 writes
-neither, and its note tells.
+Format: measured on nvcc 13.0's output and vLLM 0.33.0's wheels; ABI version 7 by LLVM's ``ELF.h`` and the wheels of
+toolkits 11 and 12 (``EF_CUDA_SM``: bits 0 to 7 in version 7, bits 8 to 15 in version 8).  The ``a`` of an architecture
+stands in bit 0x800 of the flags in version 7 (ptxas 12.0 to 12.9), in bit 0x8 of version 8 as ptxas 12.9 writes it;
+ptxas 13 writes neither, and its note tells.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from qualify.arch import BEFORE_13
 from qualify.errors import MalformedError, UnverifiedError
-from qualify.readers.binary import Strings, check_extent, unpack
+from qualify.readers.binary import Strings, check_extent, command_line, unpack
 from qualify.readers.elf import (
     EM_CUDA,
     SHF_EXECINSTR,
@@ -36,6 +37,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _INDEX = struct.Struct("<I")
 _NOTE = struct.Struct("<3I")
 _CUINFO = struct.Struct("<3H")
+_TKINFO = struct.Struct("<6I")  # two numbers, then where the strings begin: source, tool, release, build, command line
+_USUAL_NOTE = 2048
 _IS_ENTRY = bytes(1 if other & _STO_CUDA_ENTRY else 0 for other in range(256))
 _SPECIFIC_IN_7, _SPECIFIC_IN_8 = 0x800, 0x8
 _MOST_NOTES, _LARGEST_NOTE = 16, 4 << 20
@@ -51,6 +54,7 @@ class Cubin:
     note_sms: tuple[int, ...]  # distinct SM numbers of the notes; more than one where units were linked
     note_architectures: tuple[str, ...]  # distinct ``-arch`` values of the notes: "sm_120f"
     toolkit: str  # "13.0"; "<13" where there is no note, and the ABI version tells that much; else ""
+    options: str  # the command line of the note, "-arch sm_120f -m 64"; distinct ones of linked units, one a line
     kernels: tuple[bytes, ...]  # distinct names, in the order of the symbol table
     functions: tuple[bytes, ...]  # distinct names of other `.text.` sections
 
@@ -71,6 +75,8 @@ def read_cubin(data: bytes) -> Cubin:
         raise MalformedError(f"is an ELF file of machine {header.machine}, not of CUDA ({EM_CUDA})")
     if header.bits != 64 or header.order != "<":
         raise UnverifiedError("is a 32-bit or big-endian cubin, which is not known here")
+    # First of all: where the ABI version is unknown, nothing that follows is known to be where it is looked for.
+    sm, specific = _sm(header), _specific(header)
     rows, names_index = section_rows(data, header)
     if not rows:
         raise MalformedError("has no section headers, so that nothing can be told of its kernels")
@@ -80,22 +86,22 @@ def read_cubin(data: bytes) -> Cubin:
         raise MalformedError(f"has {len(symbols)} symbol tables instead of one")
     kernels, owned = _kernels(data, rows, symbols[0])
     functions = _functions(rows, owned, kernels, names)
-    sms, architectures, toolkit = _notes(data, rows, names)
-    if not toolkit and header.abi_version <= 7:
+    sms, architectures, toolkit, options = _notes(data, rows, names)
+    if not toolkit and header.abi_version == 7:
         toolkit = BEFORE_13  # 12.8 writes version 7 for all but Blackwell and leaves no note; 13.0 writes 8 alone
-    return Cubin(_sm(header), _specific(header), sms, architectures, toolkit, tuple(kernels), functions)
+    return Cubin(sm, specific, sms, architectures, toolkit, options, tuple(kernels), functions)
 
 
 def _sm(header: Header) -> int:
     if header.abi_version == 8:
         return (header.flags >> 8) & 0xFF
-    if header.abi_version <= 7:
+    if header.abi_version == 7:
         return header.flags & 0xFF
     raise UnverifiedError(f"has ABI version {header.abi_version}, which is not known here")
 
 
 def _specific(header: Header) -> bool | None:
-    if header.abi_version <= 7:
+    if header.abi_version == 7:
         return bool(header.flags & _SPECIFIC_IN_7)
     return True if header.flags & _SPECIFIC_IN_8 else None
 
@@ -165,9 +171,13 @@ def _functions(
     return tuple(found)
 
 
-def _notes(data: bytes, rows: list[tuple[int, ...]], names: Strings) -> tuple[tuple[int, ...], tuple[str, ...], str]:
+def _notes(
+    data: bytes, rows: list[tuple[int, ...]], names: Strings
+) -> tuple[tuple[int, ...], tuple[str, ...], str, str]:
+    """SM numbers, architectures, toolkit and command lines of all notes."""
     sms: dict[int, None] = {}
     architectures: dict[str, None] = {}
+    options: dict[str, None] = {}
     toolkit = ""
     count = 0
     for row in rows:
@@ -185,12 +195,24 @@ def _notes(data: bytes, rows: list[tuple[int, ...]], names: Strings) -> tuple[tu
                 if form == _CUINFO_FORM:  # form 1, of toolkit 12.8, has another number there
                     toolkit = f"{version // 10}.{version % 10}"
             elif kind == _TKINFO_TYPE:
-                for number, suffix in _ARCH.findall(payload):
-                    architectures[f"sm_{int(number)}{suffix.decode()}"] = None
-                release = _RELEASE.search(payload)
-                if release and not toolkit:
-                    toolkit = release[1].decode()
-    return tuple(sms), tuple(architectures), toolkit
+                named, release, command = (_tool if len(payload) <= _USUAL_NOTE else _tool.__wrapped__)(payload)
+                architectures.update(dict.fromkeys(named))
+                toolkit = toolkit or release
+                options[command] = None
+    return tuple(sms), tuple(architectures), toolkit, "\n".join(filter(None, options))
+
+
+@lru_cache(maxsize=1024)  # a wheel has thousands of cubins and a few command lines
+def _tool(payload: bytes) -> tuple[tuple[str, ...], str, str]:
+    """Architectures, release and command line of one ``.note.nv.tkinfo``; empty where it does not say."""
+    architectures = tuple(f"sm_{int(number)}{suffix.decode()}" for number, suffix in _ARCH.findall(payload))
+    release = _RELEASE.search(payload)
+    command = b""
+    if len(payload) >= _TKINFO.size:
+        start = _TKINFO.size + _TKINFO.unpack_from(payload)[5]
+        stop = payload.find(b"\0", start)
+        command = payload[start:stop] if stop > start else b""
+    return architectures, release[1].decode() if release else "", command_line(command)
 
 
 def _note_payloads(block: bytes) -> list[tuple[int, bytes]]:

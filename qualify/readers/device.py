@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError
-from qualify.facts import Compression, Container, Entry, EntryKind, ProblemKind
+from qualify.facts import Compression, Container, Depth, Entry, EntryKind, ProblemKind
 from qualify.readers.binary import Budget, Decompressors, Limits, Problems, text
 from qualify.readers.cubin import Cubin, read_cubin
 from qualify.readers.fatbin import EntryHeader, read_containers
@@ -24,12 +24,21 @@ class Context:
     problems: Budget
     device: Budget  # inflated bytes of device code
     symbols: Budget  # bytes of dynamic symbols
+    depth: Depth = Depth.KERNELS
 
     @classmethod
-    def make(cls, decompressors: Decompressors, limits: Limits | None = None) -> Context:
+    def make(cls, decompressors: Decompressors, limits: Limits | None = None, depth: Depth = Depth.KERNELS) -> Context:
         limits = limits or Limits()
-        amounts = (limits.total_size, limits.texts_size, limits.problems, limits.device_size, limits.symbols_size)
-        return cls(decompressors, limits, *map(Budget, amounts))
+        return cls(
+            decompressors,
+            limits,
+            members=Budget(limits.total_size),
+            texts=Budget(limits.texts_size),
+            problems=Budget(limits.problems),
+            device=Budget(limits.device_size),
+            symbols=Budget(limits.symbols_size),
+            depth=depth,
+        )
 
 
 #: The first SM number with a form of its own features (sm_90a): a cubin of an older one needs no note to be told.
@@ -44,6 +53,7 @@ class DeviceCode:
     problems: Problems
     containers: list[Container] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
+    _commands: dict[str, str] = field(default_factory=dict)
     _name_bytes: int = 0
     _references: int = 0
     _entries: int = 0
@@ -68,7 +78,7 @@ class DeviceCode:
             compression=Compression.NONE,
             stored_size=len(data),
             size=len(data),
-            debug=False,
+            debug=False,  # no header says it of a bare cubin
             options="",
             kernels=(),
             functions=(),
@@ -87,8 +97,10 @@ class DeviceCode:
                 self.problems.unreadable(where, "has no note, so that the a or f of its architecture cannot be told")
             architecture = named[0] if named else f"sm_{cubin.sm}{'a' if cubin.specific else ''}"
             _check_suffix(cubin, architecture)
-            entry = replace(entry, architecture=architecture, readable=told)
-            entry = self._named(entry, cubin)
+            entry = replace(entry, architecture=architecture)
+            # The note that tells the suffix stands in the cubin itself; what is deeper is left out at header depth.
+            if self.context.depth is Depth.KERNELS:
+                entry = self._named(replace(entry, readable=told), cubin)
         except AssayError as error:
             self.report(where, error)
         self.containers.append(Container(section, 0, (entry,)))
@@ -116,19 +128,28 @@ class DeviceCode:
             stored_size=header.stored_size,
             size=header.size,
             debug=header.debug,
-            options="",
+            options=self._options(header.options or ""),
             kernels=(),
             functions=(),
             readable=False,
         )
-        if header.kind is EntryKind.LTO_IR and entry.architecture:
-            # Its payload is scrambled, and nothing of it runs before it is linked: there is nothing to look at.
-            return replace(entry, readable=True)
+        deep = self.context.depth is Depth.KERNELS
         try:
             if not known:
                 raise UnverifiedError(f"is an entry of kind {header.raw_kind}, which is not known here")
             if not entry.architecture:
                 raise MalformedError("says no SM number, or is both architecture-specific and family-specific")
+            if header.options is None:
+                raise MalformedError("says that its options lie past its header")
+            if header.kind is EntryKind.LTO_IR:
+                # Its payload is scrambled, and nothing of it runs before it is linked: there is nothing to look at.
+                return replace(entry, readable=deep)
+            if header.bits != 64:
+                raise UnverifiedError("is code for 32-bit processes, which is not known here")
+            if header.compression is Compression.UNKNOWN:
+                raise UnverifiedError("is compressed in a way that is not known here")
+            if not deep:
+                return entry
             payload = self._payload(data, header)
             if header.kind is EntryKind.CUBIN:
                 return self._cubin_entry(entry, payload, header)
@@ -143,8 +164,6 @@ class DeviceCode:
 
     def _payload(self, data: bytes, header: EntryHeader) -> bytes:
         limits = self.context.limits
-        if header.compression is Compression.UNKNOWN:
-            raise UnverifiedError("is compressed in a way that is not known here")
         if header.size > limits.entry_size:
             raise UnverifiedError(f"says {header.size} bytes, more than the {limits.entry_size} that are looked at")
         if not self.context.device.take(header.size):
@@ -175,9 +194,20 @@ class DeviceCode:
         return replace(
             entry,
             toolkit=cubin.toolkit,
+            options=self._options(cubin.options),
             kernels=self._number(cubin.kernels),
             functions=self._number(cubin.functions),
         )
+
+    def _options(self, command: str) -> str:
+        """``command``, kept once for the member and counted against the bound on names."""
+        known = self._commands.get(command)
+        if known is None:
+            self._name_bytes += len(command) + 64
+            if self._name_bytes > self.context.limits.name_bytes:
+                return ""
+            known = self._commands[command] = command
+        return known
 
     def _number(self, names: Iterable[bytes]) -> tuple[int, ...]:
         numbers = self._numbers

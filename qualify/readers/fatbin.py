@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from qualify.errors import MalformedError
 from qualify.facts import Compression, EntryKind
-from qualify.readers.binary import Problems, first_nonzero
+from qualify.readers.binary import Problems, command_line, first_nonzero
 
 MAGIC = b"\x50\xed\x55\xba"
 SECTIONS = (".nv_fatbin", "__nv_relfatbin")
@@ -21,8 +21,11 @@ _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _ENTRY_MARK = 0x0101
 _KINDS = {1: EntryKind.PTX, 2: EntryKind.CUBIN, 8: EntryKind.LTO_IR}
 _DEBUG, _LZ4, _ZSTD, _SPECIFIC, _FAMILY = 0x2, 0x2000, 0x8000, 0x100000, 0x200000
-# 0x11 host Linux and 64 bits, 0x10000 a link-time payload, 0x1000000 an extended header
-_KNOWN_FLAGS = _DEBUG | _LZ4 | _ZSTD | _SPECIFIC | _FAMILY | 0x11 | 0x10000 | 0x1000000
+_BITS_64 = 0x1
+# 0x10 host Linux, 0x10000 a link-time payload, 0x1000000 an extended header
+_KNOWN_FLAGS = _BITS_64 | _DEBUG | _LZ4 | _ZSTD | _SPECIFIC | _FAMILY | 0x10 | 0x10000 | 0x1000000
+# Behind the header of a PTX entry: where in the entry the options lie that the driver compiles it with, and how long.
+_OPTIONS = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,9 @@ class EntryHeader:
     suffix: str  # "a", "f" or ""
     isa: str  # PTX alone
     compression: Compression
+    bits: int  # 64, or 32
     debug: bool
+    options: str | None  # of PTX: what it is to be compiled with, "-v -O2", or ""; None where it lies past the header
     unknown_flags: int
     start: int
     stored_size: int
@@ -107,7 +112,7 @@ def _entries(data: bytes, container: int, stop: int, most: int) -> tuple[list[En
         if at + _ENTRY.size > stop:
             return entries, f"entry {len(entries)} is cut short"
         values = _ENTRY.unpack_from(data, at)
-        raw_kind, mark, header_size, size, stored, _, minor, major, sm, _, _, flags, _, inflated = values
+        raw_kind, mark, header_size, size, stored, extension, minor, major, sm, _, _, flags, _, inflated = values
         start = at + header_size
         if mark != _ENTRY_MARK or header_size < _ENTRY.size or start + size > stop:
             return entries, f"entry {len(entries)} has a damaged header (mark {mark:#x}, {header_size} + {size} bytes)"
@@ -125,7 +130,9 @@ def _entries(data: bytes, container: int, stop: int, most: int) -> tuple[list[En
                 suffix={0: "", _SPECIFIC: "a", _FAMILY: "f"}.get(flags & (_SPECIFIC | _FAMILY), "?"),
                 isa=f"{major}.{minor}" if kind is EntryKind.PTX else "",
                 compression=compression,
+                bits=64 if flags & _BITS_64 else 32,
                 debug=bool(flags & _DEBUG),
+                options=_options(data, at, extension, header_size) if kind is EntryKind.PTX else "",
                 unknown_flags=flags & ~_KNOWN_FLAGS,
                 start=start,
                 stored_size=stored or size,
@@ -134,6 +141,18 @@ def _entries(data: bytes, container: int, stop: int, most: int) -> tuple[list[En
         )
         at = start + size
     return entries, ""
+
+
+def _options(data: bytes, entry: int, extension: int, header_size: int) -> str | None:
+    """The options of one PTX entry; None where they do not lie inside its header."""
+    if extension == 0:
+        return ""
+    if extension + _OPTIONS.size > header_size:
+        return None
+    offset, length = _OPTIONS.unpack_from(data, entry + extension)
+    if length == 0:
+        return ""
+    return command_line(data[entry + offset : entry + offset + length]) if offset + length <= header_size else None
 
 
 def _compression(flags: int, stored: int, inflated: int) -> Compression:

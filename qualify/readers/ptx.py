@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from qualify.errors import MalformedError
+from qualify.errors import MalformedError, UnverifiedError
 from qualify.readers.binary import find, first_nonzero
 
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d{1,4})([a-z]?)\s*(?:[,\s/]|$)", re.MULTILINE)
+_ADDRESS_SIZE = re.compile(rb"^[ \t]*\.address_size[ \t]+32\b", re.MULTILINE)
 _NAME = re.compile(rb"\s+([A-Za-z_$%][\w$]*)")
 _HEAD = 1 << 20  # version and target stand before anything but comments
+_BEGINNING = 4096  # the address size stands right behind the target
 _WINDOW = 1024  # as far back as a line's beginning is looked for
 _COMMENT_OR_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
@@ -33,6 +35,7 @@ def read_ptx(data: bytes) -> Ptx:
     """Read PTX text, with or without the NUL bytes that end it in a fat binary.
 
     :raises MalformedError: where it has no version or no target, or a NUL byte stands within it.
+    :raises UnverifiedError: where it is for 32-bit processes.
     """
     nul = data.find(b"\0")
     end = len(data) if nul < 0 else nul
@@ -41,6 +44,8 @@ def read_ptx(data: bytes) -> Ptx:
     version, target = _VERSION.search(data, 0, min(end, _HEAD)), _TARGET.search(data, 0, min(end, _HEAD))
     if version is None or target is None:
         raise MalformedError("is no PTX text: it has no .version or no .target line")
+    if _ADDRESS_SIZE.search(data, 0, min(end, version.end() + _BEGINNING)):
+        raise UnverifiedError("is code for 32-bit processes, which is not known here")
     return Ptx(version[1].decode(), int(target[1]), target[2].decode(), tuple(_kernels(data, end)))
 
 

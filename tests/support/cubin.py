@@ -28,6 +28,7 @@ def cubin(
     code: bytes = b"\x90" * 32,
     says_specific: bool | None = None,
     extended_numbering: bool = False,
+    options: str = "",
 ) -> bytes:
     """One cubin.
 
@@ -37,6 +38,7 @@ def cubin(
     :param says_specific: what the header of ABI 7 says of the ``a``, where it is to disagree with ``suffix``.
     :param note_sm, note_arch: what the notes say where they are to disagree with the header.
     :param note_form: 2 as CUDA 13 writes it; 1, as 12.8 does, does not hold the toolkit's number.
+    :param options: more of the note's command line: ``"-g"``.
     :param helpers: FUNC symbols inside the first kernel's section (``$__internal_0_…``), which are no kernels.
     """
     says_a = suffix == "a" if says_specific is None else says_specific
@@ -47,7 +49,7 @@ def cubin(
     if notes:
         arch = note_arch if note_arch is not None else f"sm_{sm}{suffix}"
         release = f"{toolkit[0]}.{toolkit[1]}"
-        sections.append(Section(".note.nv.tkinfo", tkinfo(arch, release), SHT_NOTE, flags=0))
+        sections.append(Section(".note.nv.tkinfo", tkinfo(arch, release, options), SHT_NOTE, flags=0))
         number = toolkit[0] * 10 + toolkit[1] if note_form == 2 else 1
         info = struct.pack("<HHHH", note_form, sm if note_sm is None else note_sm, number, 0)
         sections.append(Section(".note.nv.cuinfo", _note(1000, info), SHT_NOTE, flags=0))
@@ -80,14 +82,14 @@ def cubin(
     )
 
 
-def tkinfo(arch: str, release: str) -> bytes:
+def tkinfo(arch: str, release: str, options: str = "") -> bytes:
     """``.note.nv.tkinfo``: six numbers, then the strings that their offsets point at."""
     texts = [
         "",
         "ptxas",
         f"Cuda compilation tools, release {release}, V{release}.88",
         f"Build cuda_{release}.r{release}/compiler.36424714_0",
-        f"-arch {arch} -m 64 ",
+        f"-arch {arch} -m 64 {options}",
     ]
     blob = bytearray()
     offsets = []

@@ -29,6 +29,8 @@ class Entry:
     isa: tuple[int, int] = (9, 0)
     debug: bool = False
     header_size: int = 0  # 0: what nvcc writes for the kind
+    options: str = ""  # of PTX: what the driver's compiler is told
+    identifier: str = ""  # the source file's name, as debug builds carry it
     overrides: Mapping[str, int] = field(default_factory=dict)  # size, stored, inflated, flags, kind, header_size, sm
 
     def encode(self) -> bytes:
@@ -41,7 +43,12 @@ class Entry:
         compressed = self.compression != "none"
         kind = KINDS[self.kind] if isinstance(self.kind, str) else self.kind
         flags = 0x11 | COMPRESSION_FLAGS[self.compression] | SUFFIX_FLAGS[self.suffix] | (0x2 if self.debug else 0)
-        header_size = self.header_size or (80 if kind == 1 else 64)
+        # PTX has a second header with the place of its compiler options, which may be empty.
+        options = self.options.encode()
+        extended = struct.pack("<II", 80 if options else 72, len(options)) + bytes(8) + options if kind == 1 else b""
+        place = 64 + len(extended)
+        named = extended + self.identifier.encode()
+        header_size = self.header_size or 64 + len(named) + -len(named) % 8
         version = (self.isa[1], self.isa[0]) if kind == 1 else (8, 1)
         values = {
             "kind": kind,
@@ -55,11 +62,10 @@ class Entry:
         header = struct.pack(
             "<HHIQIIHHIIIQQQ",
             *(values["kind"], 0x0101, values["header_size"], values["size"], values["stored"], 64 if kind == 1 else 0),
-            *(*version, values["sm"], 0, 0, values["flags"], 0, values["inflated"]),
+            *(*version, values["sm"], place if self.identifier else 0, len(self.identifier)),
+            *(values["flags"], 0, values["inflated"]),
         )
-        # PTX has a second header with the place of its compiler options, of which there are none.
-        extended = struct.pack("<I", 72) + bytes(12) if kind == 1 else b""
-        return header + extended.ljust(max(0, header_size - 64), b"\0") + padded
+        return header + named.ljust(max(0, header_size - 64), b"\0") + padded
 
 
 def split_architecture(architecture: str) -> tuple[str, int, str]:
