@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from qualify.checks.case import Case, module_path
 from qualify.checks.needs import importable
 from qualify.checks.registry import Observation, check
+from qualify.checks.suffixes import Suffix, modules_of, suffix_of
 from qualify.facts import Member
+from qualify.report import Severity
 
 
 def tag_serves(tag: str, python: str) -> bool:
     """Whether CPython ``python`` ("3.12") installs a wheel of ``tag``, the platform left aside.
 
-    The rules of the tag specification: its own ABI, the stable ABI from the tag's version on, or none.
+    The rules of the tag specification: its own ABI, the stable ABI from the tag's version on (``cp3-abi3`` names
+    none), or none.  ``cp313t`` and ``abi3t`` are for free-threaded builds, which a version alone does not mean.
     """
     interpreter, abi, _ = tag.split("-", 2)
     match = re.fullmatch(r"(cp|py)([0-9])([0-9]*)", interpreter)
@@ -27,8 +31,29 @@ def tag_serves(tag: str, python: str) -> bool:
     if match[1] == "py":
         return abi == "none" and (tagged is None or tagged <= minor)
     if abi == "abi3":
-        return tagged is None or tagged <= minor
-    return tagged == minor and abi in ("none", interpreter)
+        return tagged is not None and 2 <= tagged <= minor
+    return tagged == minor and abi in ("none", f"{interpreter}m" if minor < 8 else interpreter)
+
+
+def installing(case: Case, python: str) -> bool:
+    """Whether an installer of CPython ``python`` takes the wheel, going by tags and Requires-Python.
+
+    A Requires-Python that cannot be parsed keeps nobody away, as with pip; PYT002 rejects it.
+    """
+    if not any(tag_serves(tag, python) for tag in case.facts.tags):
+        return False
+    info = case.facts.dist_info
+    specifiers = parse_specifiers(info.requires_python) if info is not None else None
+    return specifiers is None or _allows(specifiers, python)
+
+
+@lru_cache(maxsize=64)
+def parse_specifiers(text: str) -> SpecifierSet | None:
+    """The specifiers that ``text`` spells; None where it spells none."""
+    try:
+        return SpecifierSet(text)
+    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
+        return None
 
 
 def _matters(case: Case, lacking: list[str]) -> bool:
@@ -64,9 +89,8 @@ def requires_python(case: Case) -> Iterator[Observation]:
     if info is None or not info.requires_python:
         return
     path = f"{info.folder}/METADATA"
-    try:
-        specifiers = SpecifierSet(info.requires_python)
-    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
+    specifiers = parse_specifiers(info.requires_python)
+    if specifiers is None:
         found = f"Requires-Python {info.requires_python!r}"
         yield Observation(path, found, "a version specifier", "correct requires-python in the project")
         return
@@ -92,10 +116,7 @@ def suffix_not_imported(case: Case) -> Iterator[Observation]:
 
     Mend: build for that version and machine as well, or give the file the suffix of the stable ABI if it keeps to it.
     """
-    modules: dict[str, list[Member]] = {}
-    for member in case.compiled:
-        if member.elf is not None and member.elf.python_inits:
-            modules.setdefault(module_path(member.path), []).append(member)
+    modules = extension_modules(case)
     lacking = {path: _without_a_file(case, files) for path, files in modules.items()}
     if not case.policy.named:
         # Others have files of their own for other versions: all versions have to lack it, and all modules.
@@ -110,8 +131,50 @@ def suffix_not_imported(case: Case) -> Iterator[Observation]:
             yield Observation(files[0], f"the name {names}", f"one that {who} imports", "name it for both of them")
 
 
+def extension_modules(case: Case) -> dict[str, list[Member]]:
+    """Module path -> the files that define it.  A file without an entry point is loaded by its path, if at all."""
+    modules: dict[str, list[Member]] = {}
+    for member in case.compiled:
+        if member.elf is not None and modules_of(member.elf):
+            modules.setdefault(module_path(member.path), []).append(member)
+    return modules
+
+
 def _without_a_file(case: Case, files: list[Member]) -> list[str]:
     """The Python versions ("" for any) that import none of ``files``."""
     machine = case.policy.machine
     wanted = case.pythons or ("",)
     return [each for each in wanted if not any(importable(file, machine, (each,) if each else ()) for file in files)]
+
+
+@check("PYT004", "claimed-without-a-file", upstream=Severity.NOTE)
+def claimed_without_a_file(case: Case) -> Iterator[Observation]:
+    """Tags and Requires-Python let a Python version install the wheel for which a side-by-side extension has no file.
+
+    Why: builds for several interpreters may stand side by side (`_C.cpython-311-…so`, `_C.cpython-312-…so`); one that
+    the wheel is installed on and that none of them is for ends in `ModuleNotFoundError`. Looked at are the versions up
+    to the highest that a file is for: later ones are nobody's promise. The target's own are PYT003's.
+
+    Mend: build the missing one, or narrow the tag or Requires-Python to what is there.
+    """
+    for path, files in extension_modules(case).items():
+        suffixes = [suffix_of(member.path) for member in files]
+        built = [each.version for each in suffixes if each is not None and _own_version(each)]
+        if len(built) != len(files) or not built:
+            continue  # one file serves more than one version
+        claimed = [(3, number) for number in range(2, max(each for each in built if each is not None)[1] + 1)]
+        lacking = [f"3.{each[1]}" for each in claimed if not _imported(suffixes, each, case.policy.machine)]
+        lacking = [each for each in lacking if each not in case.pythons and installing(case, each)]
+        if lacking:
+            there = ", ".join(sorted({member.path.rpartition("/")[2] for member in files})[:3])
+            expected = f"one for CPython {', '.join(lacking)}, which installs the wheel"
+            action = "build it for that version too, or narrow tags and Requires-Python"
+            yield Observation(files[0].path, f"{path} as {there} alone", expected, action)
+
+
+def _own_version(suffix: Suffix) -> bool:
+    return suffix.interpreter == "cpython" and suffix.version is not None and suffix.version[0] == 3
+
+
+def _imported(suffixes: list[Suffix | None], version: tuple[int, int], machine: str) -> bool:
+    return any(each is not None and each.imported_by(version, machine) for each in suffixes)
