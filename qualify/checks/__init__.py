@@ -8,6 +8,7 @@ from __future__ import annotations
 from qualify.checks import (
     abi,
     archive,
+    contents,
     control,
     device,
     driver,
@@ -17,10 +18,13 @@ from qualify.checks import (
     identity,
     libraries,
     metadata,
+    modules,
     names,
     presence,
     python,
     record,
+    runpaths,
+    sources,
     tags,
     torch,
 )
@@ -35,6 +39,7 @@ _FIRST = ("ARC", "EDI")
 FAMILY_MODULES = (
     abi,
     archive,
+    contents,
     control,
     device,
     driver,
@@ -44,10 +49,13 @@ FAMILY_MODULES = (
     identity,
     libraries,
     metadata,
+    modules,
     names,
     presence,
     python,
     record,
+    runpaths,
+    sources,
     tags,
     torch,
 )

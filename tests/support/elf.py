@@ -125,7 +125,7 @@ def host_elf(
     *,
     elf_type: str = "dyn",
     soname: str = "",
-    needed: Sequence[str] = ("libc.so.6",),
+    needed: Sequence[str] | None = None,
     rpath: str | None = None,
     runpath: str | None = None,
     version_needs: Mapping[str, Sequence[str]] | None = None,
@@ -144,6 +144,7 @@ def host_elf(
 ) -> bytes:
     """A shared library or executable, of 64 bits and little-endian where the machine is no other.
 
+    :param needed: by default, libc and the libraries of ``version_needs``, as a linker writes them.
     :param version_needs: library -> symbol versions; an undefined symbol written ``"memcpy@GLIBC_2.14"`` is bound to
         that version, ``"log@GLIBC_2.29:libm.so.6"`` to that of that library.
     :param defined: names of defined functions, such as ``PyInit__C``.
@@ -158,7 +159,8 @@ def host_elf(
     :param relocations: whether one names each undefined symbol; a loader finds those by relocations alone.
     """
     form = Form(32 if machine in _OF_32_BITS else 64, ">" if machine in _BIG_ENDIAN else "<")
-    needs = {"libc.so.6": ("GLIBC_2.17",)} if version_needs is None else version_needs
+    needs = {"libc.so.6": ("GLIBC_2.28",)} if version_needs is None else version_needs
+    needed = tuple(dict.fromkeys(("libc.so.6", *needs))) if needed is None else needed
     strings = _Strings()
     version_index, verneed = _version_needs(form, needs, strings)
     everything = [
