@@ -180,6 +180,7 @@ def wheel_members(
         interpreters, abis, platforms = (part.split(".") for part in tag.split("-"))
         tags = [f"Tag: {i}-{a}-{p}" for i in interpreters for a in abis for p in platforms]
         wheel = "\n".join(["Wheel-Version: 1.0", "Generator: maker (1)", "Root-Is-Purelib: false", *tags, "", ""])
+    content[f"{info}/licenses/LICENSE"] = "Do what you like.\n"
     content[f"{info}/METADATA"] = metadata
     content[f"{info}/WHEEL"] = wheel
     kept = {path: data.encode() if isinstance(data, str) else data for path, data in content.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 from qualify.facts import WheelFacts
 from qualify.judging import Context
+from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Matrix, Profile
 from qualify.opening import read_wheel
 from tests.support.elf import host_elf
@@ -89,10 +90,27 @@ def context(
     profile: Profile = Profile.RELEASE,
     require: Code | None = None,
     extensions: Mapping[str, object] | None = None,
+    *,
+    control: WheelFacts | None = None,
+    torch: ExportIndex | None = None,
+    **changes: object,
 ) -> Context:
-    """What a wheel is judged by; ``extensions`` adds to the matrix's."""
+    """What a wheel is judged by; ``extensions`` adds to the matrix's, ``changes`` replaces its other keys.
+
+    A key of a target is written with two underscores: ``ceilings__wheel_size=1`` is for every target.
+    """
     merged = {**MATRIX["extensions"], **(extensions or {})}
-    return Context(matrix(extensions=merged), target, profile, require)
+    targets = {name: dict(target_) for name, target_ in MATRIX["targets"].items()}
+    whole: dict[str, object] = {}
+    for key, value in changes.items():
+        outer, _, inner = key.partition("__")
+        if not inner:
+            whole[key] = value
+            continue
+        for target_ in targets.values():
+            target_[outer] = {**(target_.get(outer) or {}), inner: value}
+    made = matrix(**{"extensions": merged, "targets": targets, **whole})
+    return Context(made, target, profile, require, control=control, torch=torch)
 
 
 def read(data: bytes, filename: str = "") -> WheelFacts:
@@ -126,10 +144,14 @@ def archive(members: Sequence[ZipMember], filename: str = "") -> WheelFacts:
     return read(zip_bytes(members), filename)
 
 
+#: A file may define several modules; the interpreter takes the one of the file's own name.
+MODULES = tuple(f"PyInit_{name}" for name in ("_C", "_host", "_fast", "_listed", "_any", "_stray", "_a", "_b", "_c"))
+
+
 def member(*entries: Entry, machine: str = "x86_64", **options: object) -> bytes:
-    """An extension module with one fat binary of ``entries``."""
+    """An extension module with one fat binary of ``entries``, under any of the names that these tests give to one."""
     sections = {".nv_fatbin": containers(fatbin(*entries))} if entries else {}
-    values: dict[str, Any] = {"defined": ("PyInit__C",), "sections": sections, **options}
+    values: dict[str, Any] = {"defined": MODULES, "sections": sections, **options}
     return host_elf(machine, **values)
 
 
