@@ -81,6 +81,8 @@ def read_host_elf(data: bytes, problems: Problems, symbol_budget: Budget | None 
                 dynamic = (segment.offset, segment.size)
             elif segment.type == _PT_GNU_STACK:
                 executable_stack = bool(segment.flags & _PF_X)
+        if kind in ("dyn", "exec") and header.machine != EM_CUDA:
+            _check_loads(loads, len(data))
     except MalformedError as error:
         problems.malformed("program headers", str(error))
     reader = _Dynamic(data, header, loads)
@@ -111,6 +113,16 @@ def read_host_elf(data: bytes, problems: Problems, symbol_budget: Budget | None 
     unlinked = next((symbol.name for symbol in symbols.imports if symbol.name.startswith(_LINKED)), "")
     pie = bool(reader.values.get(_DT_FLAGS_1, 0) & _DF_1_PIE)
     return HostElf(facts, pie, sections, bool(sections), unlinked)
+
+
+def _check_loads(loads: list[tuple[int, int, int]], end: int) -> None:
+    """Every loaded byte lies in the file, and no address is loaded twice, so that an address means one place."""
+    reached = 0
+    for address, offset, size in sorted(load for load in loads if load[2]):
+        check_extent(offset, size, end, "a loaded segment")
+        if address < reached:
+            raise MalformedError(f"two segments are loaded to address {address:#x}")
+        reached = address + size
 
 
 @contextmanager

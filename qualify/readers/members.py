@@ -21,7 +21,7 @@ from qualify.readers.hostelf import HostElf, read_host_elf
 
 # CPython's and PyPy's suffixes of extension modules (importlib.machinery.EXTENSION_SUFFIXES, PEP 3149), but the bare
 # ".so", which any library has.
-_EXTENSION_SUFFIX = re.compile(r"\.(abi3|abi3t|cpython-[^./]+|pypy[^./]+|graalpy[^./]+)\.so$")
+_EXTENSION_SUFFIX = re.compile(r"\.(abi3t?(-[^./]+)?|cpython-[^./]+|pypy[^./]+|graalpy[^./]+)\.so$")
 _MOST_PLACES = 10_000  # places with a fat binary's magic that are looked at outside the known sections
 
 
@@ -98,12 +98,22 @@ def _read_archive(data: bytes, code: DeviceCode, problems: Problems) -> None:
             code.add_section(content, 0, len(content), member.name)
         elif is_cubin(content):
             code.add_bare_cubin(content, member.name)
+        elif content.startswith((ar.MAGIC, ar.THIN_MAGIC)):
+            problems.unreadable(member.name, "is a static library inside another, which no linker looks into")
         elif content.startswith(MAGIC):
-            try:
-                elf = read_host_elf(content, problems, code.context.symbols)
-                _read_device_code(content, elf, code, problems, f"{member.name}:")
-            except AssayError as error:
-                code.report(member.name, error)
+            _read_object(member.name, content, code, problems)
+
+
+def _read_object(name: str, content: bytes, code: DeviceCode, problems: Problems) -> None:
+    """One object file of a static library; its own faults are named after it."""
+    found = Problems(problems.member)
+    try:
+        elf = read_host_elf(content, found, code.context.symbols)
+        _read_device_code(content, elf, code, problems, f"{name}:")
+    except AssayError as error:
+        code.report(name, error)
+    for problem in found.finish():
+        problems.add(problem.kind, f"{name}:{problem.where}", problem.detail)
 
 
 def _read_device_code(data: bytes, elf: HostElf, code: DeviceCode, problems: Problems, prefix: str) -> None:

@@ -64,9 +64,10 @@ def test_what_is_taken_from_where_and_what_is_given(machine: str, hash_style: st
 @pytest.mark.parametrize("machine", ["x86_64", "i386", "s390x", "ppc"])
 @pytest.mark.parametrize("hash_style", ["gnu", "none"])
 def test_symbols_that_relocations_alone_reach(machine: str, hash_style: str) -> None:
-    options = {"undefined": ["a", "b@GLIBC_2.17"], "hash_style": hash_style, "section_headers": False}
-    assert facts(host_elf(machine, **options)).imports == ()  # type: ignore[arg-type]
-    found = facts(host_elf(machine, **options, relocations=True))  # type: ignore[arg-type]
+    options: dict[str, Any] = {"undefined": ["a", "b@GLIBC_2.17"], "hash_style": hash_style, "section_headers": False}
+    options["version_needs"] = {"libc.so.6": ["GLIBC_2.17"]}
+    assert facts(host_elf(machine, **options)).imports == ()
+    found = facts(host_elf(machine, **options, relocations=True))
     assert [(symbol.name, symbol.version) for symbol in found.imports] == [("a", ""), ("b", "GLIBC_2.17")]
 
 
