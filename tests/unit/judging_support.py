@@ -46,13 +46,14 @@ MATRIX: Mapping[str, Any] = {
         "axpy/_any": {"code": "any", "presence": "optional"},
         "axpy/tool": {"code": "host", "presence": {"upstream": "optional", "release": "optional"}},
     },
+    "libraries": {"libother.so.*": "every machine of these targets has it"},
     "targets": {
         HOPPER: {
             **_TARGET,
             "machine": "x86_64",
             "compute_capability": "9.0",
             "arch_list": "9.0",
-            "ceilings": {"glibc": "2.28", "glibcxx": "3.4.24"},
+            "ceilings": {"glibc": "2.28", "glibcxx": "3.4.24", "cxxabi": "1.3.11", "gcc": "7.0.0"},
         },
         SPARK: {
             **_TARGET,

@@ -15,9 +15,10 @@ from qualify.checks.case import Case
 from qualify.files import write_atomic
 from qualify.judging import judge, policy_for
 from qualify.publishers import folder
+from tests.mutants import case, making
 from tests.support.line import NOW, qualified, write_matrix
 from tests.support.store import listed
-from tests.unit import mutants
+from tests.support.wheel import TAG
 from tests.unit.judging_support import context
 
 ROOT = Path(__file__).parents[2]
@@ -32,9 +33,9 @@ def block(section: str, language: str, number: int = 0) -> str:
 def test_the_check_rejects_its_mutant_alone_and_accepts_its_near_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_CHECKS", dict(registry._CHECKS))
     exec(block("A new check", "python"), names := dict(vars(elf)))
-    cases: dict[str, Any] = dict(vars(mutants))
+    cases: dict[str, Any] = {**vars(making), **vars(case), "TAG": TAG}
     exec(block("A new check", "python", 1), cases)
-    function: Callable[[Case], Any] = names["absolute_run_path"]
+    function: Callable[[Case], Any] = names["starts_a_shell"]
     fault, fine = (cases[name].make() for name in ("MUTANT", "NEAR_MISS"))
     policy = policy_for(fault, context())
     assert [seen.member for seen in function(Case(fault, policy))] == ["axpy/_host.abi3.so"]
