@@ -174,6 +174,13 @@ def differential(session: nox.Session) -> None:
         session.run("python", "-m", "tools.second_opinion", "vllm==0.33.0")
 
 
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Print what every check makes of wheels that are one fault away from a good one, and of near misses."""
+    _install(session, "tests")
+    session.run("python", "-m", "tests.mutants")
+
+
 @nox.session(name="arch-table")
 def arch_table(session: nox.Session) -> None:
     """Derive from ptxas, oldest to newest toolkit, which PTX reaches which GPU, and hold the rules against it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from functools import cache
 
 import pytest
 
@@ -15,53 +17,65 @@ from qualify.checks.registry import Check
 from qualify.errors import UsageError
 from qualify.judging import BareTarget, Context, judge, policy_for
 from qualify.matrix.model import Code, Profile
-from qualify.report import Report, Severity, Verdict
+from qualify.report import Report, Severity, Verdict, verdict_of
 from tests.mutants import MUTANTS, NEAR_MISSES, Case
+from tests.mutants.matrix import HARMLESS, Row, judged, one_sided, render
 from tests.unit.judging_support import ARM_TAG, HOPPER, SPARK, code, context, member, wheel
 
 
-def judged(case: Case) -> Report:
-    return judge(case.make(), case.context())
+@cache
+def rows() -> dict[int, Row]:
+    """Every case, judged once."""
+    return {id(case): judged(case) for case in (*MUTANTS, *NEAR_MISSES)}
 
 
 def rejecting(report: Report) -> set[str]:
-    return {finding.code for finding in report.findings if finding.severity not in (Severity.NOTE, Severity.WARNING)}
-
-
-def severity_of(code: str, profile: Profile) -> Severity:
-    return next(check.severities[profile] for check in CHECKS if check.code == code)
+    return {finding.code for finding in report.findings if finding.severity not in HARMLESS}
 
 
 @pytest.mark.parametrize("case", MUTANTS, ids=lambda case: f"{case.code}-{case.name}")
 def test_a_mutant_is_seen_by_its_own_check_and_by_no_other(case: Case) -> None:
-    report = judged(case)
-    severity = severity_of(case.code, case.profile)
-    if severity in (Severity.NOTE, Severity.WARNING):
-        assert case.code in {finding.code for finding in report.findings}
-        assert report.verdict is Verdict.QUALIFIED
-    else:
-        assert rejecting(report) == {case.code}, report.findings
-        expected = {
-            Severity.ERROR: Verdict.REJECTED,
-            Severity.UNVERIFIED: Verdict.UNVERIFIED,
-            Severity.INCONCLUSIVE: Verdict.INCONCLUSIVE,
-        }
-        assert report.verdict is expected[severity]
+    row = rows()[id(case)]
+    assert row.good, (row.verdict, sorted(row.spoke), sorted(row.against))
+
+
+@pytest.mark.parametrize("case", NEAR_MISSES, ids=lambda case: case.name)
+def test_a_near_miss_is_accepted(case: Case) -> None:
+    row = rows()[id(case)]
+    assert row.good, (row.verdict, sorted(row.against))
+
+
+@pytest.mark.parametrize("case", MUTANTS, ids=lambda case: f"{case.code}-{case.name}")
+def test_without_its_check_a_mutant_would_pass_and_every_finding_is_whole(case: Case) -> None:
+    report = judge(case.make(), case.context())
+    others = tuple(finding for finding in report.findings if finding.code != case.code)
+    assert verdict_of(others) is Verdict.QUALIFIED
     for finding in report.findings:
         assert finding.found
         assert finding.expected
         assert finding.action
 
 
-@pytest.mark.parametrize("case", NEAR_MISSES, ids=lambda case: case.name)
-def test_a_near_miss_is_accepted(case: Case) -> None:
-    report = judged(case)
-    assert rejecting(report) == set(), report.findings
-    assert report.verdict is Verdict.QUALIFIED
+def test_every_check_is_turned_both_ways() -> None:
+    assert one_sided(list(rows().values())) == []
 
 
-def test_every_check_has_a_mutant() -> None:
-    assert {check.code for check in CHECKS} == {case.code for case in MUTANTS}
+def test_the_matrix_ends_with_what_it_proves() -> None:
+    every = list(rows().values())
+    last = render(every)[-1]
+    found = re.fullmatch(r"(\d+) mutants rejected, each by its own check; (\d+) near misses accepted", last)
+    assert found
+    assert int(found[1]) >= 60
+    assert int(found[2]) >= 25
+
+
+def test_the_matrix_names_a_mutant_that_no_check_rejects() -> None:
+    good = NEAR_MISSES[0]
+    pretended = dataclasses.replace(good, code="ARC001")
+    row = judged(pretended)
+    assert not row.good
+    assert render([row])[-1] == "1 cases are not as they should be"
+    assert "ARC001" in one_sided([row])
 
 
 def test_the_good_wheels_say_nothing_at_all() -> None:
@@ -96,9 +110,9 @@ def test_an_editable_wheel_is_rejected_before_anything_is_counted() -> None:
     report = judge(facts, context())
     assert {finding.code for finding in report.findings} == {"EDI001", "EDI002"}
     assert report.coverage == ()
-    findings, counted = run_checks(CheckCase(facts, policy_for(facts, context())))
-    assert not counted
-    assert findings == report.findings
+    outcome = run_checks(CheckCase(facts, policy_for(facts, context())))
+    assert not outcome.counted
+    assert outcome.findings == report.findings
 
 
 def test_require_replaces_what_the_matrix_asks_of_every_member_with_device_code() -> None:
