@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 
 from qualify.errors import MalformedError
@@ -18,6 +18,7 @@ from qualify.readers.elf import read_header, read_sections
 from qualify.readers.hostelf import read_host_elf
 from tests.support.context import read
 from tests.support.elf import Section, assemble, host_elf
+from tests.support.pyelftools import ours, theirs
 
 FULL = {
     "soname": "libx.so.1",
@@ -73,22 +74,41 @@ def test_kinds_by_headers(options: dict[str, object], path: str, kind: MemberKin
     assert (member.kind, problems) == (kind, ())
 
 
-@pytest.mark.parametrize(
-    "path", sorted({Path(sys.executable).resolve(), *Path("/usr/lib").glob("*-linux-gnu/lib*.so.[0-9]")})[:25]
-)
+def system_files() -> list[Path]:
+    """Programs and libraries of this machine, of all sizes up to a bound: pyelftools takes a second for a megabyte."""
+    folders = [*Path("/usr/lib").glob("*-linux-gnu"), Path("/usr/bin")]
+    found = sorted({file.resolve() for folder in folders for file in folder.iterdir() if file.is_file()})
+    small = [file for file in found if file.stat().st_size < 1 << 20]
+    good = [file for file in small if file.read_bytes().startswith(b"\x7fELF")]
+    return [Path(sys.executable).resolve(), *good[:: max(1, len(good) // 60)]]
+
+
+@pytest.mark.parametrize("path", system_files())
 def test_agrees_with_pyelftools_on_this_machine(path: Path) -> None:
     data = path.read_bytes()
-    facts = read_host_elf(data, Problems("x")).facts
-    elf = ELFFile(io.BytesIO(data))
-    dynamic = next(segment for segment in elf.iter_segments() if isinstance(segment, DynamicSegment))
-    assert facts.needed == tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))
-    assert facts.soname == "".join(tag.soname for tag in dynamic.iter_tags("DT_SONAME"))
-    needs = elf.get_section_by_name(".gnu.version_r")
-    expected = (
-        {(library.name, aux.name) for library, auxes in needs.iter_versions() for aux in auxes} if needs else set()
-    )
-    assert {(need.library, need.version) for need in facts.version_needs} == expected
-    assert [section.name for section in read_sections(data, read_header(data))] == [s.name for s in elf.iter_sections()]
+    problems = Problems("x")
+    facts = read_host_elf(data, problems).facts
+    expected = theirs(data)
+    assert problems.items == []
+    assert ours(facts, stack_is_said=expected.executable_stack is not None) == expected
+    sections = [section.name for section in ELFFile(io.BytesIO(data)).iter_sections()]
+    assert [section.name for section in read_sections(data, read_header(data))] == sections
+
+
+@pytest.mark.parametrize("path", system_files()[::3])
+def test_a_loader_s_view_is_the_same_without_section_headers(path: Path) -> None:
+    data = path.read_bytes()
+    header = read_header(data)
+    stripped = bytearray(data)
+    narrow = header.bits == 32
+    struct.pack_into(header.order + ("I" if narrow else "Q"), stripped, 32 if narrow else 40, 0)
+    struct.pack_into(header.order + "HH", stripped, 48 if narrow else 60, 0, 0)
+    problems = Problems("x")
+    found, whole = read_host_elf(bytes(stripped), problems).facts, read_host_elf(data, Problems("x")).facts
+    assert problems.items == []
+    assert replace(found, imports=whole.imports) == whole
+    # A loader never looks for a symbol that no relocation names; a section of symbols may hold one all the same.
+    assert set(found.imports) <= set(whole.imports)
 
 
 def test_thirty_two_bits_and_big_endian_headers() -> None:
