@@ -181,6 +181,13 @@ def mutants(session: nox.Session) -> None:
     session.run("python", "-m", "tests.mutants")
 
 
+@nox.session(python="3.13")
+def fuzz(session: nox.Session) -> None:
+    """Readers and judge against faulty files, guided by coverage, for `--minutes N` (default 14)."""
+    _install(session, "tests", "fuzz")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
 @nox.session(name="arch-table")
 def arch_table(session: nox.Session) -> None:
     """Derive from ptxas, oldest to newest toolkit, which PTX reaches which GPU, and hold the rules against it."""
