@@ -27,7 +27,7 @@ from qualify.facts import WheelFacts
 from qualify.files import Digest, sha256_of
 from qualify.matrix.model import Profile
 from qualify.report import Report, Verdict
-from qualify.report import to_json as to_report_json
+from qualify.reportjson import to_json as to_report_json
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 
-from qualify import checks
+from qualify import checks, floors, policies
 from qualify.arch import ComputeCapability
 from qualify.checks.case import Case, Policy
 from qualify.coverage import summarize
@@ -13,7 +13,10 @@ from qualify.errors import UsageError
 from qualify.facts import Depth, WheelFacts
 from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Matrix, Profile
-from qualify.report import REPORT_VERSION, MemberCoverage, Report, verdict_of
+from qualify.report import REPORT_VERSION, HostFloor, MemberCoverage, Report, verdict_of
+
+#: Symbols of a floor that a report names.
+_SYMBOLS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def policy_for(facts: WheelFacts, context: Context) -> Policy:
         ceilings=target.ceilings,
         oldest_cuda=target.driver.oldest_cuda,
         libraries=matrix.libraries,
+        waivers=matrix.waivers,
     )
     if facts.name != matrix.project.name:
         return policy
@@ -112,8 +116,8 @@ def judge(facts: WheelFacts, context: Context) -> Report:
             )
     policy = policy_for(facts, context)
     case = Case(facts, policy, context.control, context.torch)
-    findings, counted = checks.run(case)
-    coverage, not_judged = _count(case) if counted else ((), ())
+    outcome = checks.run(case)
+    coverage, not_judged = _count(case) if outcome.counted else ((), ())
     return Report(
         version=REPORT_VERSION,
         wheel=facts.filename,
@@ -122,10 +126,22 @@ def judge(facts: WheelFacts, context: Context) -> Report:
         wheel_version=facts.wheel_version,
         target=policy.target,
         profile=policy.profile.value,
-        verdict=verdict_of(findings),
-        findings=findings,
+        verdict=verdict_of(outcome.findings),
+        findings=outcome.findings,
         coverage=coverage,
         not_judged=not_judged,
+        floors=_floors(case),
+        true_tag=floors.true_tag(facts, policy.machine) if any(floors.binaries(facts, policy.machine)) else "",
+        checks=outcome.ran,
+        policy=policies.resolved(case),
+    )
+
+
+def _floors(case: Case) -> tuple[HostFloor, ...]:
+    """The newest symbol versions that the binaries of the target's machine bind to, with the symbols that do."""
+    found = floors.floors(member for member, _ in floors.binaries(case.facts, case.policy.machine))
+    return tuple(
+        HostFloor(each.version, each.member, each.symbols[:_SYMBOLS], len(each.symbols)) for each in found.values()
     )
 
 

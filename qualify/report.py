@@ -1,18 +1,20 @@
 """Verdicts: what the checks found, put together.  Fail closed.
 
-A report prints as versioned JSON (:func:`to_json`; schema in docs/schema/report.schema.json) and reads back equal.
+A report prints as versioned JSON and reads back equal (``qualify.reportjson``).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
-from qualify.errors import ExitCode, MalformedError
+from qualify.errors import ExitCode
 
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
 #: The check whose findings say that this host, not the wheel, is at fault.
 ENVIRONMENT_CODE = "ARC003"
@@ -34,15 +36,35 @@ class Verdict(StrEnum):
     UNVERIFIED = "unverified"
 
 
+#: Severities that keep a wheel from being qualified.
+BLOCKING = frozenset({Severity.ERROR, Severity.UNVERIFIED, Severity.INCONCLUSIVE})
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The waiver that lets a finding through."""
+
+    reason: str
+    granted_by: str
+    wheel: str  # the sha256 that it holds for; "" …
+    pin: str  # … where it holds for a commit
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     code: str  # "DEV001"
     slug: str  # "no-code-for-target"
-    severity: Severity
+    severity: Severity  # what the check says of it, waived or not
     member: str  # path in the wheel; "" for the wheel
     found: str
     expected: str
     action: str
+    waiver: Granted | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether this finding alone keeps the wheel from being let through."""
+        return self.severity in BLOCKING and self.waiver is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +87,36 @@ class MemberCoverage:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFloor:
+    """The newest symbol version of one family that the target's binaries in the wheel bind to."""
+
+    version: str  # "GLIBC_2.34"
+    member: str  # the (first) member that needs it
+    symbols: tuple[str, ...]  # the first few that it takes at this version, sorted
+    symbol_count: int  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """One thing that is asked otherwise than when the earlier evidence was made."""
+
+    field: str  # "ceilings.glibc"
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The earlier evidence that a report was held against."""
+
+    evidence: str  # its file name
+    made: str  # ISO 8601, UTC; "" where it could not be read
+    verdict: str  # what it said; "" where it could not be read
+    incomparable: str  # why it is no base of comparison; "" where it is one
+    changes: tuple[PolicyChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     version: int
     wheel: str  # file name
@@ -77,6 +129,16 @@ class Report:
     findings: tuple[Finding, ...]
     coverage: tuple[MemberCoverage, ...]
     not_judged: tuple[str, ...]
+    floors: tuple[HostFloor, ...] = ()
+    true_tag: str = ""  # the platform tag that the binaries' symbol versions allow; "" without any for the machine
+    checks: tuple[str, ...] = ()  # codes of the checks that ran to their end, in running order
+    policy: Mapping[str, Any] | None = None  # what was asked, as JSON values; None where nothing could be judged
+    since: Since | None = None
+
+    @property
+    def policy_sha256(self) -> str:
+        """Of the policy as canonical JSON; "" where there is none."""
+        return "" if self.policy is None else digest(self.policy)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -87,7 +149,7 @@ class Report:
             return ExitCode.OVERRIDDEN
         if self.verdict is Verdict.REJECTED:
             return ExitCode.REJECTED
-        unlooked = {finding.code for finding in self.findings if finding.severity is Severity.UNVERIFIED}
+        unlooked = {each.code for each in self.findings if each.severity is Severity.UNVERIFIED and each.blocks}
         if self.verdict is Verdict.UNVERIFIED and unlooked == {ENVIRONMENT_CODE}:
             # Nothing is wrong with the wheel as far as could be seen: this host lacks what looking takes.
             return ExitCode.UNAVAILABLE
@@ -95,83 +157,18 @@ class Report:
 
 
 def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
-    """Errors reject; then what was not looked at; then what could not be decided; else qualified."""
-    severities = {finding.severity for finding in findings}
+    """Errors reject; then what was not looked at; then what could not be decided; then what waivers let through."""
+    severities = {finding.severity for finding in findings if finding.blocks}
     if Severity.ERROR in severities:
         return Verdict.REJECTED
     if Severity.UNVERIFIED in severities:
         return Verdict.UNVERIFIED
     if Severity.INCONCLUSIVE in severities:
         return Verdict.INCONCLUSIVE
-    return Verdict.QUALIFIED
+    return Verdict.OVERRIDDEN if any(finding.waiver for finding in findings) else Verdict.QUALIFIED
 
 
-def to_json(report: Report) -> dict[str, Any]:
-    """The report as JSON values; keys are the contract of ``check --json``."""
-    return {
-        "wheel": report.wheel,
-        "sha256": report.sha256,
-        "project": report.project,
-        "wheel_version": report.wheel_version,
-        "target": report.target,
-        "profile": report.profile,
-        "verdict": report.verdict.value,
-        "findings": [asdict(finding) for finding in report.findings],
-        "coverage": [asdict(coverage) for coverage in report.coverage],
-        "not_judged": list(report.not_judged),
-    }
-
-
-def document(reports: tuple[Report, ...]) -> dict[str, Any]:
-    """What ``check --json`` prints: one object, a result for each wheel and target."""
-    return {"version": REPORT_VERSION, "results": [to_json(report) for report in reports]}
-
-
-def from_json(value: Mapping[str, Any], version: int = REPORT_VERSION) -> Report:
-    """The report that :func:`to_json` printed.
-
-    :raises MalformedError: where a key lacks or is of another type, or the version is another.
-    """
-    if version != REPORT_VERSION:
-        raise MalformedError(f"a report of version {version}", expected=f"version {REPORT_VERSION}")
-    try:
-        return Report(
-            version=version,
-            **{
-                name: _text(value[name])
-                for name in ("wheel", "sha256", "project", "wheel_version", "target", "profile")
-            },
-            verdict=Verdict(value["verdict"]),
-            findings=tuple(_read(Finding, row) for row in value["findings"]),
-            coverage=tuple(_read(MemberCoverage, row) for row in value["coverage"]),
-            not_judged=tuple(_text(row) for row in value["not_judged"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise MalformedError(f"no report: {error}", expected="what check --json prints") from error
-
-
-Row = TypeVar("Row", Finding, MemberCoverage)
-
-
-def _read(kind: type[Row], row: Mapping[str, Any]) -> Row:
-    """One flat dataclass from JSON; unknown, missing and mistyped keys are refused."""
-    known = {field.name: field for field in fields(kind)}
-    if set(row) != set(known):
-        raise ValueError(f"keys {sorted(row)} where {sorted(known)} belong")
-    values: dict[str, Any] = {}
-    for name, field in known.items():
-        if name == "severity":
-            values[name] = Severity(row[name])
-        elif field.type == "int":
-            if not isinstance(row[name], int) or isinstance(row[name], bool):
-                raise ValueError(f"{name} is {row[name]!r}, no whole number")
-            values[name] = row[name]
-        else:
-            values[name] = _text(row[name])
-    return kind(**values)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value
+def digest(value: object) -> str:
+    """sha256 of a JSON value in its canonical form: keys sorted, no blanks, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,7 +13,12 @@ from qualify.arch import ComputeCapability, DriverAnswer
 from qualify.checks.needs import above_ceilings, importable
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
 from qualify.facts import Entry, Member, MemberKind, WheelFacts, installed_path
-from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project
+from qualify.facts import module_path as module_path
+from qualify.linking.link import Link
+from qualify.linking.torchpin import TorchPin, torch_pin
+from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project, Waiver
+from qualify.report import Finding
+from qualify.waivers import Held, hold
 
 if TYPE_CHECKING:
     from qualify.linking.index import ExportIndex
@@ -40,6 +45,7 @@ class Policy:
     expectations: Mapping[str, Expectation] = field(default_factory=dict)  # member path without suffix -> expectation
     libraries: Mapping[str, str] = field(default_factory=dict)  # fnmatch pattern of a soname that the target provides
     control_required: bool = False  # in this profile, what the control has must not be lost
+    waivers: tuple[Waiver, ...] = ()  # all of the matrix's; which of them hold depends on the wheel
 
     @property
     def named(self) -> bool:
@@ -56,19 +62,6 @@ class Demand:
     kernels: tuple[str, ...] = ()
 
 
-_SUFFIX = re.compile(
-    r"(\.abi[0-9]+t?|\.cpython-[A-Za-z0-9_-]+|\.cp[0-9]+[A-Za-z0-9_-]*|\.pypy[A-Za-z0-9_-]+)?\.so(\.[0-9]+)*$"
-)
-
-
-def module_path(path: str) -> str:
-    """A member's installed path without the suffix of a shared object: ``pkg/_C.abi3.so`` is ``pkg/_C``.
-
-    Anything that is no ``.so`` (an executable, a ``.cubin``) keeps its suffix.
-    """
-    return _SUFFIX.sub("", installed_path(path))
-
-
 @dataclass(frozen=True)
 class Case:
     """One wheel held against one target."""
@@ -77,11 +70,25 @@ class Case:
     policy: Policy
     control: WheelFacts | None = None  # the wheel that this one is held against
     torch: ExportIndex | None = None  # what the torch wheel exports that this one is to be linked with
+    findings: tuple[Finding, ...] = ()  # of all other checks, for those that run after them
+    crashed: frozenset[str] = frozenset()  # codes of the checks that failed themselves
 
     @property
     def has_wheel_name(self) -> bool:
         """Whether the file name is a wheel's.  One that isn't says nothing that could differ; ARC001 rejects it."""
         return bool(self.facts.name)
+
+    @cached_property
+    def link(self) -> Link:
+        """Undefined symbols and who defines them, against ``torch`` where one is given."""
+        return Link(self.facts, self.torch)
+
+    @cached_property
+    def torch_pins(self) -> tuple[TorchPin, ...]:
+        """What METADATA lets an installer take as torch, for the target's Pythons; () where it asks for none."""
+        lines = self.facts.dist_info.requires_dist if self.facts.dist_info is not None else ()
+        found = [torch_pin(lines, self.policy.machine, python) for python in self.pythons or ("3.12",)]
+        return tuple({pin.text: pin for pin in found if pin is not None}.values())
 
     @cached_property
     def compiled(self) -> tuple[Member, ...]:
@@ -136,6 +143,12 @@ class Case:
         tagged = [re.fullmatch(r"cp(3)([0-9]+)-cp3[0-9]+-.*", tag) for tag in self.facts.tags]
         named = [f"{match[1]}.{match[2]}" for match in tagged if match]
         return self.policy.python or (tuple(named) if len(named) == len(tagged) else ())
+
+    @cached_property
+    def held(self) -> tuple[Held, ...]:
+        """The matrix's waivers, each with its standing for this wheel on this target."""
+        policy = self.policy
+        return hold(policy.waivers, self.facts, policy.target, policy.project, policy.pin, policy.labels)
 
     def expectation(self, path: str) -> Expectation | None:
         """The matrix's entry for a member, by its path with or without the suffix."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from qualify.checks.case import Case
 from qualify.errors import UsageError
 from qualify.matrix.model import Profile
-from qualify.report import Finding, Severity
+from qualify.report import BLOCKING, Finding, Severity
+from qualify.waivers import Waivable
 
 
 class Observation(NamedTuple):
@@ -46,6 +47,22 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "MET": "Metadata and contents",
         "IDN": "Identity",
         "CTL": "Parity with a control",
+        "WVR": "Waivers",
+    }
+)
+
+#: What the findings of a family, or of one check, can be waived for, where it is not what their severity says.
+#: A malformed archive may be read otherwise by the next tool, so that nobody knows which files a waiver lets through;
+#: a missing decompressor is installed; of an editable wheel nothing was looked at.  RECORD and identity speak of one
+#: file's bytes, and a wheel that is no build of the pin has no part in the pin's waivers.
+_WAIVABLE: Mapping[str, Waivable] = MappingProxyType(
+    {
+        "ARC": Waivable.NEVER,
+        "ARC002": Waivable.WHEEL,
+        "EDI": Waivable.NEVER,
+        "REC": Waivable.WHEEL,
+        "IDN": Waivable.WHEEL,
+        "WVR": Waivable.NEVER,
     }
 )
 
@@ -72,16 +89,36 @@ class Check:
     def summary(self) -> str:
         return self.documentation.partition("\n")[0]
 
+    @property
+    def waivable(self) -> Waivable:
+        """For what its findings can be let through.
+
+        What nobody looked at can be vouched for in one file, by somebody who looked at it in another way; never in
+        every build of a commit.
+        """
+        declared = _WAIVABLE.get(self.code, _WAIVABLE.get(self.code[:3]))
+        levels = frozenset(self.severities.values())
+        if declared is Waivable.NEVER or not levels & BLOCKING:
+            return Waivable.NEVER
+        return declared or (Waivable.WHEEL if Severity.UNVERIFIED in levels else Waivable.ANY)
+
     def run(self, case: Case) -> list[Finding]:
-        """The findings of this check.  A check that crashes has looked at nothing: ``unverified``, never a pass."""
-        severity = self.severities[case.policy.profile]
+        """The findings of this check."""
+        return self.attempt(case)[0]
+
+    def attempt(self, case: Case) -> tuple[list[Finding], bool]:
+        """The findings, and whether the check came to its end.
+
+        A check that crashes has looked at nothing: ``unverified``, never a pass.
+        """
+        severity, ended = self.severities[case.policy.profile], True
         try:
             seen = list(dict.fromkeys(self.function(case)))
         except Exception as error:  # noqa: BLE001 - fail closed whatever the bug is; the report names it
             what = f"the check itself failed: {type(error).__name__}: {error}"
             seen = [Observation("", what, "an answer, yes or no", "report this as a bug of wheel-assay")]
-            severity = Severity.UNVERIFIED
-        return [Finding(self.code, self.slug, severity, *observation) for observation in seen]
+            severity, ended = Severity.UNVERIFIED, False
+        return [Finding(self.code, self.slug, severity, *observation) for observation in seen], ended
 
 
 _CHECKS: dict[str, Check] = {}
@@ -106,6 +143,11 @@ def registered() -> tuple[Check, ...]:
     """Every declared check, by family in running order, then by code."""
     order = {prefix: index for index, prefix in enumerate(FAMILIES)}
     return tuple(sorted(_CHECKS.values(), key=lambda each: (order[each.code[:3]], each.code)))
+
+
+def waivable(code: str) -> Waivable:
+    """For what the findings of a code can be let through; never for a code that there is not."""
+    return _CHECKS[code].waivable if code in _CHECKS else Waivable.NEVER
 
 
 def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:

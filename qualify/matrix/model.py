@@ -208,6 +208,7 @@ class Waiver(Strict):
     wheel: Sha256 | None = None  # either this …
     pin: Commit | None = None  # … or this
     member: str = ""  # fnmatch pattern over the member's path; "": the wheel and every member
+    target: TargetId | None = None  # None: every target
 
 
 class Target(Strict):

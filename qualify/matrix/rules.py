@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -52,7 +52,7 @@ def consistency(matrix: Matrix, document: Document) -> Iterator[Problem]:
     if matrix.project.name != normal:
         yield problem(("project", "name"), f'the normalised name is "{normal}"', f'write "{normal}"')
     yield from _pin(matrix, problem)
-    yield from _waivers(matrix.waivers, problem)
+    yield from _waivers(matrix.waivers, problem, matrix.targets)
     for identifier, target in matrix.targets.items():
         for path, what, action in _target(identifier, target, matrix):
             yield problem(("targets", identifier, *path), what, action)
@@ -110,17 +110,21 @@ def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
             yield problem(("pin", "build_modes", index), f'"{mode}" is no build mode', hint)
 
 
-def _waivers(waivers: Sequence[Waiver], problem: _Maker) -> Iterator[Problem]:
+def _waivers(waivers: Sequence[Waiver], problem: _Maker, targets: Collection[str]) -> Iterator[Problem]:
     """Each is for one wheel or for one pin, and stands once.  Which codes there are is known above this layer."""
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for index, waiver in enumerate(waivers):
         path: Path = ("waivers", index)
+        if waiver.target is not None and waiver.target not in targets:
+            near = difflib.get_close_matches(waiver.target, targets, n=1)
+            what = f'no target is called "{waiver.target}"'
+            yield problem((*path, "target"), what, f"did you mean {near[0]}?" if near else "")
         if waiver.wheel is None and waiver.pin is None:
             yield problem(path, "it holds for nothing", "name the wheel by its sha256 (wheel), or the commit (pin)")
         elif waiver.wheel is not None and waiver.pin is not None:
             yield problem((*path, "pin"), "it names a wheel and a pin", "keep one of them")
         else:
-            same = (waiver.code, waiver.member, waiver.wheel or waiver.pin or "")
+            same = (waiver.code, waiver.member, waiver.wheel or waiver.pin or "", waiver.target or "")
             if same in seen:
                 yield problem(path, f"the same waiver as the one in waivers[{seen[same]}]", "keep one of them")
             seen.setdefault(same, index)

@@ -28,7 +28,8 @@ from qualify.facts import (
 )
 from qualify.judging import BareTarget, Context, judge
 from qualify.matrix.model import Code, Profile
-from qualify.report import Verdict, from_json, to_json
+from qualify.report import Verdict
+from qualify.reportjson import from_json, to_json
 from tests.unit.judging_support import HOPPER, MATRIX, matrix
 
 SYMBOLS = ("k0", "k1", "marlin", "vital")

@@ -14,7 +14,8 @@ import pytest
 from qualify import fetching
 from qualify.cli import main
 from qualify.errors import UnavailableError
-from qualify.report import REPORT_VERSION, from_json
+from qualify.report import REPORT_VERSION
+from qualify.reportjson import from_json
 from tests.support.wheel import TAG, wheel_filename, write_wheel
 from tests.unit.judging_support import ARM_TAG, HOPPER, MATRIX, SPARK
 

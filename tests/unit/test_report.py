@@ -12,25 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualify.errors import ExitCode, MalformedError, UsageError
+from qualify.judging import judge
 from qualify.renderers import RENDERERS, renderer
 from qualify.report import (
     ENVIRONMENT_CODE,
     REPORT_VERSION,
     Finding,
+    Granted,
+    HostFloor,
     MemberCoverage,
+    PolicyChange,
     Report,
     Severity,
+    Since,
     Verdict,
-    document,
-    from_json,
-    to_json,
     verdict_of,
 )
+from qualify.reportjson import document, from_json, to_json
+from tests.unit.judging_support import context, wheel
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json").read_text())
 
 text = st.text(max_size=20)
 counts = st.integers(0, 10_000)
+waivers = st.builds(Granted, reason=text, granted_by=text, wheel=text, pin=text)
 findings = st.builds(
     Finding,
     code=st.sampled_from(("DEV001", "ARC003")),
@@ -40,7 +45,16 @@ findings = st.builds(
     found=text,
     expected=text,
     action=text,
+    waiver=st.none() | waivers,
 )
+floors = st.builds(
+    HostFloor, version=text, member=text, symbols=st.lists(text, max_size=2).map(tuple), symbol_count=counts
+)
+changes = st.builds(PolicyChange, field=text, before=text, now=text)
+since = st.builds(
+    Since, evidence=text, made=text, verdict=text, incomparable=text, changes=st.lists(changes, max_size=2).map(tuple)
+)
+POLICY = judge(wheel(), context()).policy
 coverage = st.builds(
     MemberCoverage,
     member=text,
@@ -60,6 +74,11 @@ reports = st.builds(
     findings=st.lists(findings, max_size=4).map(tuple),
     coverage=st.lists(coverage, max_size=4).map(tuple),
     not_judged=st.lists(text, max_size=2).map(tuple),
+    floors=st.lists(floors, max_size=2).map(tuple),
+    true_tag=text,
+    checks=st.sampled_from(((), ("DEV001", "ARC003"))),
+    policy=st.sampled_from((None, POLICY)),
+    since=st.none() | since,
 )
 
 
@@ -107,6 +126,7 @@ def finding(severity: Severity, code: str = "DEV001") -> Finding:
     [
         ((), Verdict.QUALIFIED),
         ((Severity.NOTE,), Verdict.QUALIFIED),
+        ((Severity.WARNING,), Verdict.QUALIFIED),
         ((Severity.NOTE, Severity.INCONCLUSIVE), Verdict.INCONCLUSIVE),
         ((Severity.INCONCLUSIVE, Severity.UNVERIFIED), Verdict.UNVERIFIED),
         ((Severity.UNVERIFIED, Severity.ERROR, Severity.NOTE), Verdict.REJECTED),
@@ -129,7 +149,7 @@ def test_the_worst_finding_decides(severities: tuple[Severity, ...], expected: V
     ],
 )
 def test_each_kind_of_outcome_has_an_exit_code(made: tuple[Finding, ...], expected: ExitCode) -> None:
-    report = Report(1, "w", "", "p", "1", "t", "release", verdict_of(made), made, (), ())
+    report = Report(REPORT_VERSION, "w", "", "p", "1", "t", "release", verdict_of(made), made, (), ())
     assert report.exit_code is expected
 
 
@@ -142,23 +162,28 @@ def test_each_kind_of_outcome_has_an_exit_code(made: tuple[Finding, ...], expect
         {"findings": None},
         {"coverage": [{"member": "x"}]},
         {"not_judged": [1]},
+        {"checks": "DEV001"},
+        {"policy": []},
+        {"policy_sha256": "0" * 64},
+        {"since": {}},
+        {"signed": "yes"},
     ],
 )
 def test_what_is_no_report_is_refused(change: dict[str, object]) -> None:
-    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
+    value = to_json(Report(REPORT_VERSION, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
     with pytest.raises(MalformedError):
         from_json({**value, **change})
 
 
 def test_a_count_is_a_whole_number() -> None:
     row = MemberCoverage("m", *([0] * 10))
-    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (row,), ()))
+    value = to_json(Report(REPORT_VERSION, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (row,), ()))
     value["coverage"][0]["native"] = True
     with pytest.raises(MalformedError):
         from_json(value)
 
 
 def test_another_version_of_the_report_is_refused() -> None:
-    value = to_json(Report(1, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
+    value = to_json(Report(REPORT_VERSION, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
     with pytest.raises(MalformedError):
         from_json(value, REPORT_VERSION + 1)
