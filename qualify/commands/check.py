@@ -46,6 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--machine", choices=("x86_64", "aarch64"), help="with --cc: a target without a matrix")
     parser.add_argument("--cc", metavar="X.Y", help="compute capability, with --machine")
+    parser.add_argument(
+        "--torch", metavar="WHEEL", help="look every symbol up in this torch: a wheel file, or torch==2.14.0"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--evidence", action="store_true", help="write WHEEL.<target>.evidence.json beside each wheel")
 

@@ -34,12 +34,14 @@ def matrix_of(arguments: argparse.Namespace) -> LoadedMatrix | None:
     """The matrix, or None where the target is given by machine and compute capability.
 
     :raises UsageError: the arguments contradict each other.
+    :raises ConfigurationError: the matrix is wrong, or holds a waiver that nobody can grant.
     """
     if bool(arguments.machine) != bool(arguments.cc):
         raise UsageError("--machine and --cc belong together", action="give both, or --target")
-    if arguments.evidence and (arguments.require or arguments.machine):
+    if arguments.evidence and (arguments.require or arguments.machine or arguments.torch):
         # Evidence is proven against the matrix as it stands; a run with other demands could never be proven again.
-        raise UsageError("--evidence takes the matrix's own demands", action="leave --require, --machine and --cc out")
+        action = "leave --require, --torch, --machine and --cc out"
+        raise UsageError("--evidence takes the matrix's own demands", action=action)
     if arguments.machine:
         if arguments.target or arguments.all_targets or arguments.pin or arguments.matrix:
             raise UsageError(
@@ -47,8 +49,11 @@ def matrix_of(arguments: argparse.Namespace) -> LoadedMatrix | None:
             )
         return None
     from qualify.matrix import load
+    from qualify.policies import require_grantable
 
-    return load(arguments.matrix)
+    loaded = load(arguments.matrix)
+    require_grantable(loaded)
+    return loaded
 
 
 def jobs_of(arguments: argparse.Namespace, loaded: LoadedMatrix | None) -> list[Job]:

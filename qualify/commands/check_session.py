@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualify.errors import AssayError, MalformedError, UnavailableError
+from qualify.errors import AssayError, MalformedError, UnavailableError, UsageError
 from qualify.readahead import ReadAhead
 
 if TYPE_CHECKING:
     from qualify.commands.check_jobs import Job
     from qualify.facts import WheelFacts
     from qualify.judging import Context
+    from qualify.linking.index import ExportIndex
     from qualify.matrix import LoadedMatrix
     from qualify.report import Report
+    from qualify.torchindex import Host
 
 
 class Session:
@@ -30,6 +33,7 @@ class Session:
         self._arguments = arguments
         self._ahead = ahead
         self._read: dict[Path, WheelFacts | AssayError] = {}
+        self._torches: dict[Host, ExportIndex] = {}
 
     def report(self, job: Job) -> Report:
         """Judge one job, and write its evidence where that is asked for.
@@ -52,7 +56,29 @@ class Session:
 
     def _completed(self, job: Job) -> Context:
         """The job's context with the other wheels that this one is held against; each is read once for all jobs."""
-        return job.context
+        if not self._arguments.torch:
+            return job.context
+        return replace(job.context, torch=self._torch(job.context))
+
+    def _torch(self, context: Context) -> ExportIndex:
+        """The exports of the torch wheel of `--torch`, as the job's target would have it."""
+        from qualify.fetching import Fetcher
+        from qualify.torchindex import Host, TorchIndexes
+
+        if context.bare is not None or context.matrix is None or self._loaded is None:
+            machine = context.bare.machine if context.bare is not None else ""
+            host, fetcher = Host(machine, f"{sys.version_info.major}.{sys.version_info.minor}"), Fetcher()
+        else:
+            target = context.matrix.targets[context.target]
+            host = Host(target.machine, target.python[0], target.ceilings.glibc)
+            fetcher = Fetcher(local=self._loaded.local)
+        if host not in self._torches:
+            try:
+                self._torches[host] = TorchIndexes(fetcher, progress()).load(self._arguments.torch, host)
+            except MalformedError as error:
+                # Not the candidate's fault: nothing is said of it.
+                raise UsageError(error.what, where=error.where, expected=error.expected, action=error.action) from error
+        return self._torches[host]
 
     def _fetch(self, job: Job) -> Path:
         from qualify.fetching import Fetcher
