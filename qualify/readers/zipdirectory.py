@@ -21,6 +21,7 @@ _LOCATOR64 = struct.Struct("<4sIQI")
 _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _EXTRA = struct.Struct("<2H")
 _MOST_EXTRA = 64
+_NEWEST_VERSION = 63  # of the format, in tenths: APPNOTE's own, and all that Python's zipfile opens
 _RECORD_IN_COMMENT = re.compile(rb"PK(?:\x01\x02|\x03\x04|\x05\x06|\x06\x06|\x06\x07)")
 
 
@@ -140,7 +141,8 @@ def read_rows(view: memoryview, first: int, end: End, limits: Limits, whole: Pro
 
 def _row(view: memoryview, at: int) -> tuple[Row, int]:
     values = _CENTRAL.unpack_from(view, at)
-    _, _, _, flags, method, _, _, crc, stored, size, name_size, extra_size, comment_size, disk, _, mode, offset = values
+    _, _, needed, flags, method, _, _, crc, stored, size, name_size, extra_size, comment_size, disk, *rest = values
+    _, mode, offset = rest
     name_at = at + _CENTRAL.size
     extra_at = name_at + name_size
     name = view[name_at : name_at + min(name_size, 4 * LONGEST_PATH)].tobytes()
@@ -151,6 +153,8 @@ def _row(view: memoryview, at: int) -> tuple[Row, int]:
         disk, left = struct.unpack_from("<I", block, len(block) - left)[0], left - 4
     if left > 0:
         faults.append(f"its ZIP64 field holds {left} bytes more than its row asks for")
+    if needed & 0xFF > _NEWEST_VERSION:
+        faults.append(f"asks for version {(needed & 0xFF) / 10} of the format, which installers refuse")
     if disk:
         faults.append("says that it lies in another file of a split archive")
     row = Row(name, name_at, name_size, flags, method, crc, size, stored, offset, mode >> 16, left >= 0, tuple(faults))

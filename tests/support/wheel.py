@@ -50,6 +50,7 @@ class ZipMember:
     local_flags: int | None = None
     descriptor: bytes | None = None  # what stands behind the stored bytes, where it is not to be made from ``data``
     disk: int = 0
+    needed: int = 20  # the version of the format that it takes to read it, in tenths
     comment: bytes = b""
 
 
@@ -105,7 +106,19 @@ def zip_bytes(
         if member.zip64:
             extra += struct.pack("<HHQQQ", 1, 24, size, stored, offset)
             numbers = (0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
-        head = (0x0314, 20, flags, member.method, 0, 0x2100, crc, numbers[0], numbers[1], len(name), len(extra))
+        head = (
+            0x0314,
+            member.needed,
+            flags,
+            member.method,
+            0,
+            0x2100,
+            crc,
+            numbers[0],
+            numbers[1],
+            len(name),
+            len(extra),
+        )
         row = (*head, len(member.comment), member.disk, 0, member.mode << 16, numbers[2])
         directory += struct.pack("<4s6H3I5HII", b"PK\x01\x02", *row) + name + extra + member.comment
     out += gap
