@@ -72,10 +72,17 @@ def data_folder_foreign(case: Case) -> Iterator[Observation]:
     if info is None:
         return
     own = f"{info.folder.removesuffix('.dist-info')}.data"
-    tops = {member.path.partition("/")[0] for member in case.facts.members if "/" in member.path}
-    for top in sorted(tops):
+    parts = (member.path.split("/", 2) for member in case.facts.members)
+    for top in sorted(
+        {top for top, scheme, *rest in (each for each in parts if len(each) > 1) if _scheme(scheme, rest)}
+    ):
         if top.endswith(".data") and top != own:
             yield Observation(top, f"the folder {top}", own, "relabel it, or build the wheel again")
+
+
+def _scheme(name: str, rest: list[str]) -> bool:
+    """Whether a folder below `.data` is one that installers spread; MET011 speaks of the others."""
+    return name in _SCHEMES and bool(rest)
 
 
 #: Names at the top of site-packages that more than one project brings by mistake: check-wheel-contents' W005, and what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qualify.facts import WheelFacts
 from qualify.matrix.model import Code
 from tests.mutants.case import Case
 from tests.mutants.making import (
@@ -10,6 +11,15 @@ from tests.mutants.making import (
     metadata,
 )
 from tests.unit.judging_support import wheel
+
+
+def side_by_side(*numbers: str, requires: str = ">=3.10") -> WheelFacts:
+    """The good wheel with one ``axpy/_C`` for each interpreter, under a tag of the stable ABI of 3.10."""
+    builds = {f"axpy/_C.cpython-{number}-x86_64-linux-gnu.so": {"sm_90": ["k"]} for number in numbers}
+    lines = ("Name: axpy", "Version: 0.1.0", f"Requires-Python: {requires}")
+    tag = "cp310-abi3-manylinux_2_28_x86_64"
+    return wheel({**builds, "axpy/_host": {}}, tag=tag, metadata=metadata(*lines))
+
 
 MUTANTS = (
     Case(
@@ -44,5 +54,18 @@ MUTANTS = (
         "a Requires-Python that is none",
         lambda: wheel(metadata=metadata("Name: axpy", "Version: 0.1.0", "Requires-Python: three")),
         "PYT002",
+    ),
+    Case(
+        "builds side by side, and a tag that another Python installs by",
+        lambda: side_by_side("311", "312", "313", requires=">=3.10"),
+        "PYT004",
+    ),
+)
+
+NEAR_MISSES = (
+    Case("builds side by side for all that install them", lambda: side_by_side("310", "311", "312", "313")),
+    Case(
+        "builds side by side, and a Requires-Python that keeps the others away",
+        lambda: side_by_side("311", "312", "313", requires=">=3.11"),
     ),
 )
