@@ -205,7 +205,8 @@ def installed_path(path: str) -> str:
 
 
 _SHARED_OBJECT = re.compile(
-    r"(\.abi[0-9]+t?|\.cpython-[A-Za-z0-9_-]+|\.cp[0-9]+[A-Za-z0-9_-]*|\.pypy[A-Za-z0-9_-]+)?\.so(\.[0-9]+)*$"
+    r"(\.abi[0-9]+t?(-[A-Za-z0-9_-]+)?|\.cpython-[A-Za-z0-9_-]+|\.cp[0-9]+[A-Za-z0-9_-]*|\.pypy[A-Za-z0-9_-]+)?"
+    r"\.so(\.[0-9]+)*$"
 )
 
 
