@@ -1,147 +1,211 @@
-"""How long a wheel's reading and judging take, beside inflating its members with zlib in the same run.
+"""How long a wheel takes to inspect and to judge, beside the floor and beside the tools that people use today.
 
-    python benchmarks/bench.py [WHEEL] [--workers N] [--rounds N] [--target ID]
+    python benchmarks/bench.py [WHEEL] [--workers N] [--rounds N] [--target ID] [--no-chain] [--big]
 
-Three things are timed in turn, each in a fresh process, the best of the rounds counts:
+In one run on one machine, in turns, the best of the rounds counts:
 
-* ``zlib``: every member is inflated with zlib by N processes, biggest first; starting them is not counted;
-* ``read``: ``qualify.opening.read_wheel`` with N workers: everything inflated, hashed and read, kernels included;
-* ``check``: the whole command ``qualify check``, from the start of its interpreter to its end.
+* ``floor``: every member is inflated with isal and hashed with sha256 by N processes (``floor.py``);
+* ``inspect``: reading at header depth and at kernel depth, and ``check``: judging with all checks.  Each as a command,
+  from the start of its interpreter to its end, which is held against the floor's own from start to end; and as a call
+  of the library, which is held against the floor without the start of its processes;
+* the chain (``chain.py``), once: unzip, cuobjdump on each library, auditwheel, abi3audit, check-wheel-contents.
 
-Without WHEEL, the pinned vLLM release for x86_64 is fetched.  The exit code is 1 where ``read`` or ``check`` take twice
-as long as ``zlib`` or more, or more memory than one GiB at its peak.
+``--big`` makes a wheel of 2 GB out of WHEEL's members instead, and compares the time for each byte with WHEEL's.
+Without WHEEL, the pinned vLLM release for x86_64 is fetched.  The exit code is 1 where a bound is not kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
-import subprocess
 import sys
-import time
-import zipfile
-import zlib
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-MOST_TIMES, MOST_MEMORY = 2.0, 1 << 30
+import big
+import chain
+from processes import Measured, measure
+
 REQUIREMENT = "vllm==0.33.0"
+MOST_HEADERS, MOST_KERNELS, LEAST_CHAIN, MOST_SLOPE = 1.3, 2.0, 8.0, 1.25
+MORE_THAN_LARGEST, MOST_MEMORY = 200 << 20, 1 << 30
+HERE = Path(__file__).resolve().parent
+#: What is measured: its name, the floor that it is held against, and how many times that it may take.
+ROWS = {
+    "floor, start to end": ("", 0.0),
+    "floor, inflating alone": ("", 0.0),
+    "floor, nothing kept": ("", 0.0),
+    "inspect --depth headers": ("floor, start to end", MOST_HEADERS),
+    "read_wheel(HEADERS)": ("floor, inflating alone", MOST_HEADERS),
+    "inspect --depth kernels": ("floor, start to end", MOST_KERNELS),
+    "check": ("floor, start to end", MOST_KERNELS),
+    "read_wheel and judge": ("floor, inflating alone", MOST_KERNELS),
+}
 
 
 @dataclass(frozen=True)
-class Measured:
-    seconds: float
-    peak: int  # bytes; 0 where it is not measured
+class Bounds:
+    """What is printed and decides: each line, and whether it holds."""
+
+    lines: list[tuple[str, bool]]
+
+    def show(self) -> int:
+        for line, good in self.lines:
+            print(f"  {'within ' if good else 'OUTSIDE'} {line}")
+        good = all(good for _, good in self.lines)
+        print("within all bounds" if good else "OUTSIDE the bounds")
+        return 0 if good else 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", nargs="?", type=Path)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--target", default="x86_64-sm90")
-    parser.add_argument("--measure", choices=["zlib", "read"], help=argparse.SUPPRESS)
+    parser.add_argument("--chain", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--big", action="store_true")
+    parser.add_argument("--library", choices=["headers", "kernels"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        measure = inflate_all if arguments.measure == "zlib" else read_all
-        print(json.dumps(measure(arguments.wheel, arguments.workers)))
+    if arguments.library:
+        print(json.dumps(call(arguments.wheel, arguments.workers, arguments.library, arguments.target)))
         return 0
     wheel = arguments.wheel or fetch()
     while_reading(wheel)  # the file is in the page cache for everyone, or for none
+    if arguments.big:
+        return grow(wheel, arguments.workers, arguments.rounds)
     best: dict[str, Measured] = {}
-    for round_number in range(arguments.rounds):
-        for name in ("zlib", "read", "check"):
-            measured = run(name, wheel, arguments.workers, arguments.target)
-            print(f"round {round_number + 1}: {name:<5} {measured.seconds:6.2f} s", file=sys.stderr)
-            known = best.get(name, measured)
-            best[name] = Measured(min(known.seconds, measured.seconds), max(known.peak, measured.peak))
-    return report(wheel, arguments.workers, best)
+    for number in range(arguments.rounds):
+        for name, measured in one_round(wheel, arguments.workers, arguments.target):
+            print(f"round {number + 1}: {name:<24} {measured.seconds:6.2f} s", file=sys.stderr)
+            best[name] = better(best.get(name, measured), measured)
+    return report(wheel, arguments.workers, best, list(steps(wheel)) if arguments.chain else [])
 
 
-def report(wheel: Path, workers: int, best: dict[str, Measured]) -> int:
-    base = best["zlib"].seconds
-    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.0f} MB, {workers} workers, best of the rounds")
-    print(f"  zlib   {base:6.2f} s   inflating every member with zlib in {workers} processes")
-    good = True
-    for name in ("read", "check"):
-        measured = best[name]
-        ratio = measured.seconds / base
-        print(f"  {name:<5}  {measured.seconds:6.2f} s   ratio {ratio:.2f}, peak {measured.peak / (1 << 20):.0f} MiB")
-        good = good and ratio < MOST_TIMES and measured.peak < MOST_MEMORY
-    print(f"  {'within' if good else 'OUTSIDE'} the bounds: under {MOST_TIMES:g} times zlib, under 1 GiB")
-    return 0 if good else 1
+def one_round(wheel: Path, workers: int, target: str) -> Iterator[tuple[str, Measured]]:
+    """Every row of the table once.  ``inspect`` and ``check`` take as many workers as there are cores."""
+    floor = [sys.executable, str(HERE / "floor.py"), str(wheel), str(workers)]
+    whole = measure([*floor, "whole"])
+    yield "floor, start to end", whole
+    yield "floor, inflating alone", inside(whole)
+    yield "floor, nothing kept", inside(measure([*floor, "streamed"]))
+    qualify = [sys.executable, "-m", "qualify"]
+    for depth in ("headers", "kernels"):
+        yield f"inspect --depth {depth}", measure([*qualify, "inspect", str(wheel), "--json", "--depth", depth])
+    # A wheel that is not fit for the target is judged all the same.
+    judging = ["--target", target, "--profile", "upstream", "--json"]
+    yield "check", measure([*qualify, "check", str(wheel), *judging], good=(0, 1, 3))
+    library = [sys.executable, str(HERE / "bench.py"), str(wheel), "--workers", str(workers), "--target", target]
+    yield "read_wheel(HEADERS)", inside(measure([*library, "--library", "headers"]))
+    yield "read_wheel and judge", inside(measure([*library, "--library", "kernels"]))
 
 
-def run(name: str, wheel: Path, workers: int, target: str) -> Measured:
-    """One measurement in a fresh process; ``peak`` is that process's largest resident set."""
-    command = [sys.executable, __file__, str(wheel), "--workers", str(workers), "--measure", name]
-    if name == "check":
-        command = [sys.executable, "-m", "qualify", "check", str(wheel), "--target", target, "--profile", "upstream"]
-        command.append("--json")
-    start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        output, errors = process.communicate()
-        seconds = time.perf_counter() - start
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{errors.decode()}")
-    if name == "check":
-        return Measured(seconds, peak_of(command))
-    answer = json.loads(output)
-    return Measured(answer["seconds"], answer["peak"])
+def inside(measured: Measured) -> Measured:
+    """The same run with the time that it took itself in place of that from its start to its end."""
+    return replace(measured, seconds=json.loads(measured.output)["seconds"])
 
 
-def peak_of(command: list[str]) -> int:
-    """The largest resident set of a command and its children, asked of the kernel by a process that runs it alone."""
-    script = (
-        "import resource, subprocess, sys;"
-        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+def better(known: Measured, other: Measured) -> Measured:
+    """The shorter times and the larger peak of two runs."""
+    return Measured(
+        min(known.seconds, other.seconds),
+        min(known.processor, other.processor),
+        max(known.peak, other.peak),
+        "",
     )
-    done = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
-    return int(done.stdout) * 1024
 
 
-def read_all(wheel: Path, workers: int) -> dict[str, float]:
-    import resource
+def steps(wheel: Path) -> Iterator[chain.Step]:
+    for step in chain.run(wheel):
+        print(f"chain: {step[0]:<40} {step[1]:6.2f} s", file=sys.stderr)
+        yield step
 
+
+def report(wheel: Path, workers: int, best: dict[str, Measured], chained: list[chain.Step]) -> int:
+    largest = largest_member(wheel)
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.0f} MB, {workers} workers, best of the rounds")
+    print(f"  {'':<24} {'seconds':>8} {'of floor':>9} {'processor':>10} {'peak MiB':>9}")
+    lines: list[tuple[str, bool]] = []
+    for name, (against, most) in ROWS.items():
+        measured = best[name]
+        ratio = measured.seconds / best[against].seconds if against else 0.0
+        shown = f"{ratio:.2f}" if against else ""
+        peak = "" if name.startswith("floor") else f"{measured.peak >> 20}"
+        print(f"  {name:<24} {measured.seconds:8.2f} {shown:>9} {measured.processor:9.2f}s {peak:>9}")
+        if against:
+            lines.append((f"{name}: {ratio:.2f} of {most:g} times the {against}", ratio <= most))
+    peak = max(measured.peak for name, measured in best.items() if not name.startswith("floor"))
+    most_memory = min(largest + MORE_THAN_LARGEST, MOST_MEMORY)
+    lines.append((f"peak memory {peak >> 20} of {most_memory >> 20} MiB", peak <= most_memory))
+    if chained:
+        total = sum(seconds for _, seconds, _ in chained)
+        for name, seconds, peak in chained:
+            print(f"  {name:<40} {seconds:8.2f} s {peak >> 20:>9}")
+        times = total / best["check"].seconds
+        print(f"  {'the chain':<40} {total:8.2f} s: {times:.1f} times as long as check")
+        lines.append(
+            (f"the chain takes {times:.1f} times as long as check, at least {LEAST_CHAIN:g}", times >= LEAST_CHAIN)
+        )
+    return Bounds(lines).show()
+
+
+def grow(wheel: Path, workers: int, rounds: int) -> int:
+    """Both depths over the wheel and over one of 2 GB; the time is to grow as the bytes do, and the memory not."""
+    lines: list[tuple[str, bool]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        large = big.make(wheel, Path(folder))
+        amounts = {path: big.amount(path) for path in (wheel, large)}
+        for path, amount in amounts.items():
+            print(f"{path.name}: {path.stat().st_size / 1e9:.2f} GB, {amount / 1e9:.2f} GB inflated, ", end="")
+            print(f"largest member {largest_member(path) / 1e9:.2f} GB")
+        for depth in ("headers", "kernels"):
+            best: dict[Path, Measured] = {}
+            for _ in range(rounds):
+                for path in amounts:
+                    command = [sys.executable, str(HERE / "bench.py"), str(path), "--workers", str(workers)]
+                    measured = inside(measure([*command, "--library", depth, "--target", ""]))
+                    best[path] = better(best.get(path, measured), measured)
+            rates = {path: best[path].seconds / amounts[path] * 1e9 for path in amounts}
+            for path, measured in best.items():
+                print(f"  {depth:<8} {measured.seconds:7.2f} s, {rates[path]:.2f} s for each GB, ", end="")
+                print(f"processor {measured.processor:.2f} s, peak {measured.peak >> 20} MiB")
+            slope = rates[large] / rates[wheel]
+            lines.append((f"{depth}: {slope:.2f} of {MOST_SLOPE} times as long for each byte", slope <= MOST_SLOPE))
+            most = largest_member(large) + MORE_THAN_LARGEST
+            peak = best[large].peak
+            lines.append((f"{depth}: peak memory {peak >> 20} of {most >> 20} MiB", peak <= most))
+    return Bounds(lines).show()
+
+
+def call(wheel: Path, workers: int, depth: str, target: str) -> dict[str, float]:
+    """Read the wheel by the library, and judge it where a target is named; the seconds that it took."""
+    import time
+
+    from qualify.facts import Depth
+    from qualify.judging import Context, judge
+    from qualify.matrix import load
+    from qualify.matrix.model import Profile
     from qualify.opening import read_wheel
 
-    start = time.perf_counter()
-    facts = read_wheel(wheel, workers=workers)
-    seconds = time.perf_counter() - start
+    context = Context(load(None).matrix, target, Profile.UPSTREAM) if target and depth == "kernels" else None
+    begin = time.perf_counter()
+    facts = read_wheel(wheel, depth=Depth(depth), workers=workers)
+    if context is not None and judge(facts, context).coverage == ():
+        raise SystemExit("nothing was judged")
+    seconds = time.perf_counter() - begin
     if not facts.members:
         raise SystemExit("nothing was read")
-    return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return {"seconds": seconds}
 
 
-def inflate_all(wheel: Path, workers: int) -> dict[str, float]:
+def largest_member(wheel: Path) -> int:
+    import zipfile
+
     with zipfile.ZipFile(wheel) as archive:
-        members = sorted(archive.infolist(), key=lambda member: -member.compress_size)
-    jobs = [(str(wheel), member.header_offset, member.compress_size, member.compress_type) for member in members]
-    big, small = jobs[:50], jobs[50:]
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
-        pool.map(abs, range(workers), chunksize=1)  # every process is there before the clock starts
-        start = time.perf_counter()
-        first = pool.imap_unordered(inflate_one, big, chunksize=1)
-        second = pool.imap_unordered(inflate_one, small, chunksize=64)
-        total = sum(first) + sum(second)
-        seconds = time.perf_counter() - start
-    expected = sum(member.file_size for member in members)
-    if total != expected:
-        raise SystemExit(f"zlib inflated {total} bytes instead of {expected}")
-    return {"seconds": seconds, "peak": 0}
-
-
-def inflate_one(job: tuple[str, int, int, int]) -> int:
-    path, offset, size, method = job
-    with open(path, "rb") as file:  # noqa: PTH123 - the fastest way for the baseline
-        file.seek(offset)
-        header = file.read(30)
-        file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), os.SEEK_CUR)
-        stored = file.read(size)
-    return len(zlib.decompress(stored, -15) if method == 8 else stored)
+        return max(member.file_size for member in archive.infolist())
 
 
 def while_reading(wheel: Path) -> None:
