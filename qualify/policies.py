@@ -16,9 +16,13 @@ from typing import Any
 from qualify.checks import CHECKS
 from qualify.checks.case import Case
 from qualify.checks.catalogue import severities
-from qualify.matrix.document import dotted
+from qualify.checks.registry import near_codes
+from qualify.matrix import LoadedMatrix
+from qualify.matrix.document import Problem, dotted
+from qualify.matrix.loader import refusal, shown_path
+from qualify.matrix.model import Waiver
 from qualify.report import PolicyChange
-from qualify.waivers import Standing
+from qualify.waivers import Standing, Waivable
 
 _DATA = Path(__file__).resolve().parent / "data"
 NOTHING = "nothing"
@@ -59,6 +63,34 @@ def _dump(model: Any) -> Any:
 def data_tables() -> Mapping[str, str]:
     """File name -> sha256, of every table that the checks look things up in."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(_DATA.glob("*.json"))}
+
+
+def require_grantable(loaded: LoadedMatrix) -> None:
+    """Nobody can grant what there is no check for, or what is never let through in that way.
+
+    :raises ConfigurationError: every such waiver stands in it, with its line.
+    """
+    problems = []
+    for index, waiver in enumerate(loaded.matrix.waivers):
+        if wrong := _ungrantable(waiver):
+            path = ("waivers", index, "code")
+            problems.append(Problem(loaded.document.line(path), dotted(path), *wrong))
+    if problems:
+        raise refusal(problems, shown_path(loaded.path))
+
+
+def _ungrantable(waiver: Waiver) -> tuple[str, str] | None:
+    """What is wrong with a waiver's code, and what to do; None where it can be granted."""
+    check = next((check for check in CHECKS if check.code == waiver.code), None)
+    if check is None:
+        near = ", ".join(near_codes(waiver.code, [check.code for check in CHECKS]))
+        return f"no check is called {waiver.code}", f"did you mean {near}?" if near else "see `qualify explain`"
+    if check.waivable is Waivable.NEVER:
+        return f"{waiver.code} {check.slug} can't be waived", f"see `qualify explain {waiver.code}`"
+    if check.waivable is Waivable.WHEEL and waiver.wheel is None:
+        what = f"{waiver.code} {check.slug} can be waived for a wheel alone, not for a pin"
+        return what, "name the wheel by its sha256"
+    return None
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[PolicyChange, ...]:

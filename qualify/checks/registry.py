@@ -164,7 +164,7 @@ def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:
         slugs = [each.slug for each in known]
         near = [slug for slug in slugs if wanted and wanted.lower() in slug]
         near += difflib.get_close_matches(wanted.lower(), slugs, 3)
-        near += _near_codes(wanted.upper(), [each.code for each in known])
+        near += near_codes(wanted.upper(), [each.code for each in known])
         offered = ", ".join(dict.fromkeys(near[:6]))
         raise UsageError(
             f"no check is called {text!r}",
@@ -174,7 +174,7 @@ def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:
     return found
 
 
-def _near_codes(wanted: str, codes: Iterable[str]) -> list[str]:
+def near_codes(wanted: str, codes: Iterable[str]) -> list[str]:
     """Up to three codes of the same length that differ in the fewest places, in two at most."""
     apart = {
         code: sum(a != b for a, b in zip(code, wanted, strict=False)) for code in codes if len(code) == len(wanted)

@@ -61,11 +61,10 @@ def load(path: Path | None = None) -> LoadedMatrix:
     """
     chosen = (path if path is not None else find()).absolute()
     text = _read(chosen)
-    shown = _shown(chosen)
     parsed = documents.parse(text)
     matrix, problems = check(parsed)
     if matrix is None:
-        raise _error(problems, shown)
+        raise refusal(problems, shown_path(chosen))
     return LoadedMatrix(matrix, chosen, asserted_sha256(matrix), load_local(chosen.with_name(LOCAL_NAME)), parsed)
 
 
@@ -109,7 +108,7 @@ def load_local(path: Path) -> LocalSettings:
         return LocalSettings()
     settings, problems = validate(LocalSettings, documents.parse(_read(path) or "{}"))
     if settings is None:
-        raise _error(problems, _shown(path))
+        raise refusal(problems, shown_path(path))
     return settings.resolved(lambda text: str((path.parent / Path(text).expanduser()).resolve()))
 
 
@@ -127,24 +126,25 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise ConfigurationError("no such file", where=_shown(path), action="name a matrix with --matrix") from None
+        raise ConfigurationError("no such file", where=shown_path(path), action="name a matrix with --matrix") from None
     except IsADirectoryError:
         raise ConfigurationError(
-            "this is a folder", where=_shown(path), expected="a YAML file", action=f"name its {FILE_NAME}"
+            "this is a folder", where=shown_path(path), expected="a YAML file", action=f"name its {FILE_NAME}"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"byte {error.start} isn't UTF-8", where=_shown(path), action="save the file as UTF-8"
+            f"byte {error.start} isn't UTF-8", where=shown_path(path), action="save the file as UTF-8"
         ) from None
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """As a person would name it: relative where it lies below the folder they are in."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _error(problems: Sequence[Problem], name: str) -> ConfigurationError:
+def refusal(problems: Sequence[Problem], name: str) -> ConfigurationError:
+    """One error that says all that is wrong with a file, each with its line."""
     if len(problems) == 1:
         (problem,) = problems
         where = f"{name}:{problem.line}" if problem.line else name

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qualify.report import Finding, MemberCoverage, Report, Severity, Verdict
+from qualify.report import Finding, Granted, MemberCoverage, Report, Severity, Verdict
 
 _COLORS = {
     Verdict.QUALIFIED: "bold green",
@@ -93,14 +93,30 @@ def _findings(findings: Sequence[Finding]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for finding in sorted(findings, key=lambda each: _ORDER.index(each.severity)):
+    for finding in sorted(findings, key=_rank):
         member = f"{_plain(finding.member)}: " if finding.member else ""
         text = Text(f"{finding.slug}  {member}{_plain(finding.found)}")
         if finding.severity is not Severity.NOTE:
             # A note is for information; what else was expected and could be done stands in `explain` and in the JSON.
             text.append(f"\nexpected: {_plain(finding.expected)}\nto do: {_plain(finding.action)}")
-        table.add_row(Text(f"{finding.severity.value} {finding.code}", _COLORS[finding.severity]), text)
+        if finding.waiver is None:
+            label = Text(f"{finding.severity.value} {finding.code}", _COLORS[finding.severity])
+        else:
+            text.append(f"\n{_through(finding.waiver)}")
+            label = Text(f"waived {finding.severity.value} {finding.code}", _COLORS[Verdict.OVERRIDDEN])
+        table.add_row(label, text)
     return table
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
+    """What blocks first, then what was let through, then the rest."""
+    return (0 if finding.blocks else 1 if finding.waiver else 2), _ORDER.index(finding.severity)
+
+
+def _through(waiver: Granted) -> str:
+    """Who let a finding through, for what, and why."""
+    scope = f"wheel {waiver.wheel[:12]}" if waiver.wheel else f"pin {waiver.pin[:12]}"
+    return f"let through for {_plain(scope)} by {_plain(waiver.granted_by)}: {_plain(waiver.reason)}"
 
 
 def _summary(reports: Sequence[Report]) -> Table:

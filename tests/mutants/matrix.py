@@ -55,7 +55,7 @@ def row(case: Case, report: Report) -> Row:
         case,
         severities.get(case.code),
         frozenset(finding.code for finding in report.findings),
-        frozenset(finding.code for finding in report.findings if finding.severity not in HARMLESS),
+        frozenset(finding.code for finding in report.findings if finding.blocks),
         report.verdict,
     )
 
