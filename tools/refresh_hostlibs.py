@@ -4,7 +4,7 @@
 
 Each argument is what to call a system and the folder of its libraries: of this host, of a cross compiler
 (`/usr/aarch64-linux-gnu/lib`), or copied out of a container image.  What is kept is the union: library -> symbol
-version -> names, for default and old versions alike, since a reference without a version takes any of them (gABI; glibc,
+version -> names, for default and old versions alike, since a reference without a version takes any of them (glibc,
 `elf/dl-lookup.c`).  A name stands under the oldest version that defines it.
 
 Needs pyelftools (dependency group `tests`).

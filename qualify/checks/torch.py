@@ -10,7 +10,7 @@ from qualify.floors import parse
 from qualify.linking.link import Link
 from qualify.linking.names import shown
 from qualify.linking.resolve import Lack, Miss
-from qualify.linking.tables import stable_functions
+from qualify.linking.tables import release_of, stable_functions
 from qualify.report import Severity
 
 _NAMED = 10  # symbols of one member that have a finding of their own
@@ -175,15 +175,17 @@ def torch_excluded(case: Case) -> Iterator[Observation]:
 
 @check("TOR007", "no-torch-requirement", upstream=Severity.WARNING)
 def no_torch_requirement(case: Case) -> Iterator[Observation]:
-    """A binary does not load without torch, and METADATA asks for none.
+    """A binary calls torch without depending on its libraries (DT_NEEDED), and METADATA asks for no torch.
 
     Why: an installer takes any torch or leaves it out, and a mirror that moves on breaks the wheel without a word.
+    Where a binary depends on torch's libraries, `torch-not-required` says the same.
 
     Mend: put the requirement back (`torch==2.14.0`; `torch>=2.10` for the stable interface alone).
     """
-    if not case.link.uses or case.torch_pins or case.facts.dist_info is None:
+    uses = case.link.uses
+    if not uses or case.torch_pins or case.facts.dist_info is None or any(use.libraries for use in uses.values()):
         return
-    paths = tuple(case.link.uses)
+    paths = tuple(uses)
     release, _, _ = case.link.minimum
     classic = any(use.unstable for use in case.link.uses.values())
     expected = f"torch>={release}" if release and not classic else "torch==, the release it was built against"
@@ -250,7 +252,7 @@ def stable_function_unknown(case: Case) -> Iterator[Observation]:
     """
     for path, use in case.link.uses.items():
         if use.unknown:
-            latest = max(set(stable_functions().values()), key=parse)
+            latest = max(set(stable_functions().values()), key=release_of)
             found = f"calls {examples(use.unknown)}"
             yield Observation(path, found, f"functions of torch {latest} or older, {_LATEST}", "refresh the table")
 

@@ -71,6 +71,7 @@ _GLIBC = frozenset(
     {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2"}
 )
 _GCC = frozenset({"libstdc++.so.6", "libgcc_s.so.1"})
+_DEVICE_LINK = "__cudaRegisterLinkedBinary_"
 _LOADER = re.compile(r"ld-linux[a-z0-9_-]*\.so\.[0-9]+|ld64\.so\.[0-9]+")
 
 # What the functions of the driver's and CUDA's libraries are called, by their headers.
@@ -129,6 +130,8 @@ class Resolver:
         for wanted in member.elf.imports if member.elf is not None else ():
             name = wanted.name
             provider: Provider | None
+            if name.startswith(_DEVICE_LINK):
+                continue  # device code that was never linked: said where device code is read
             if wanted.weak or not name:
                 provider = Provider.WEAK
             elif any(name in names for names in exports):
