@@ -77,7 +77,7 @@ def _read(view: memoryview, limits: Limits) -> Archive:
     if end.record_offset not in (-1, end.start - shift):
         whole.malformed("end of central directory", "the ZIP64 locator points elsewhere than at the ZIP64 record")
     first = end.directory_offset + shift
-    rows = read_rows(view, first, end, limits, whole)
+    rows, complete = read_rows(view, first, end, limits, whole)
     collectors = [Problems(text(row.name)) for row in rows]
     members: list[ArchiveMember] = []
     spans: list[tuple[int, int, int]] = []
@@ -87,8 +87,10 @@ def _read(view: memoryview, limits: Limits) -> Archive:
         if stop >= 0:
             spans.append((row.offset + shift, stop, index))
     _check_names(members, collectors)
-    for index in _check_spans(spans, shift, first, collectors, whole):
-        # A bomb whose members share their bytes is not inflated once for each of them.
+    overlapping, unowned = _check_spans(spans, shift, first, collectors)
+    if unowned and complete and len(spans) == len(rows):
+        whole.malformed("archive", f"{unowned} bytes between the members belong to none of them")
+    for index in (*overlapping, *_bombs(members, len(view), limits, whole)):
         members[index] = replace(members[index], data_offset=-1)
     return Archive(tuple(members), _bounded(whole, collectors, limits.problems))
 
@@ -264,11 +266,11 @@ def _check_names(members: Sequence[ArchiveMember], collectors: Sequence[Problems
 
 
 def _check_spans(
-    spans: Sequence[tuple[int, int, int]], start: int, limit: int, collectors: Sequence[Problems], whole: Problems
-) -> list[int]:
-    """No member's bytes may overlap another's, and none may lie between two members unowned.
+    spans: Sequence[tuple[int, int, int]], start: int, limit: int, collectors: Sequence[Problems]
+) -> tuple[list[int], int]:
+    """The members whose bytes overlap those of one that begins before them, and how many bytes no member owns.
 
-    Returned are the members whose bytes overlap those of one that begins before them.
+    A bomb whose members share their bytes would else be inflated once for each of them.
     """
     overlapping = []
     unowned = 0
@@ -279,7 +281,15 @@ def _check_spans(
             overlapping.append(index)
         unowned += max(0, begin - reached)
         reached = max(reached, stop)
-    unowned += max(0, limit - reached)
-    if unowned and len(spans) == len(collectors):
-        whole.malformed("archive", f"{unowned} bytes between the members belong to none of them")
-    return overlapping
+    return overlapping, unowned + max(0, limit - reached)
+
+
+def _bombs(members: Sequence[ArchiveMember], size: int, limits: Limits, whole: Problems) -> list[int]:
+    """The members that are not inflated, where all of them would come to far more than any wheel's do."""
+    total = sum(member.size for member in members if member.data_offset >= 0)
+    if total <= max(limits.inflation_free, limits.inflation * size):
+        return []
+    found = [index for index, each in enumerate(members) if each.size > limits.inflation * max(1, each.stored_size)]
+    detail = f"inflates to {total} bytes, more than {limits.inflation} times its size; {len(found)} members of it"
+    whole.unreadable("archive", f"{detail}, which inflate to the most, were not looked at")
+    return found

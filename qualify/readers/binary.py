@@ -29,6 +29,8 @@ class Limits:
     members: int = 200_000
     member_size: int = 3 << 30
     total_size: int = 16 << 30
+    inflation: int = 50  # times the size of the wheel, which is also where PyPI stops, ...
+    inflation_free: int = 64 << 20  # ... from this many inflated bytes on
     entries: int = 200_000  # fat binary entries of one member
     entry_size: int = 256 << 20  # one entry once inflated
     device_size: int = 16 << 30  # all entries of the wheel once inflated

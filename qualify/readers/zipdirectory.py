@@ -117,26 +117,26 @@ def _end64(view: memoryview, locator: int, short: tuple[int, int, int], whole: P
     return End(start, count, size, offset, at)
 
 
-def read_rows(view: memoryview, first: int, end: End, limits: Limits, whole: Problems) -> list[Row]:
-    """The rows that begin at ``first``, as many as are looked at."""
+def read_rows(view: memoryview, first: int, end: End, limits: Limits, whole: Problems) -> tuple[list[Row], bool]:
+    """The rows that begin at ``first``, as many as are looked at, and whether those are all of them."""
     rows: list[Row] = []
     at = first
     while at < end.start:
         if len(rows) == limits.members:
             whole.unreadable("central directory", f"more than {limits.members} members; the rest was not looked at")
-            return rows
+            return rows, False
         if at + _CENTRAL.size > end.start or view[at : at + 4].tobytes() != b"PK\1\2":
             whole.malformed("central directory", f"row {len(rows)} is damaged; what follows could not be read")
-            return rows
+            return rows, False
         row, after = _row(view, at)
         if after > end.start:
             whole.malformed("central directory", f"row {len(rows)} reaches past the end of the directory")
-            return rows
+            return rows, False
         rows.append(row)
         at = after
     if len(rows) != end.count:
         whole.malformed("central directory", f"holds {len(rows)} members where its end record says {end.count}")
-    return rows
+    return rows, True
 
 
 def _row(view: memoryview, at: int) -> tuple[Row, int]:

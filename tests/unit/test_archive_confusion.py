@@ -279,6 +279,23 @@ def test_problems_are_bounded_to_one_of_each_member() -> None:
     assert 58 <= len(details(zip_bytes(members), Limits(problems=10))) <= 62
 
 
+def test_a_wheel_that_inflates_far_beyond_its_size_is_not_inflated() -> None:
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    raw = b"".join(compressor.compress(bytes(1 << 20)) for _ in range(64)) + compressor.flush()
+    bomb = ZipMember("zeros.bin", raw=raw, crc=1, size=64 << 20)
+    (found,) = details(zip_bytes([ZipMember("a", b"x"), bomb]))
+    assert found == (
+        ": inflates to 67108865 bytes, more than 50 times its size; 1 members of it, which inflate to the most, were "
+        "not looked at"
+    )
+    offsets = {m.path: m.data_offset for m in read_archive(zip_bytes([ZipMember("a", b"x"), bomb])).members}
+    assert offsets["a"] > 0
+    assert offsets["zeros.bin"] == -1
+    assert details(zip_bytes([bomb])) == []  # 64 MiB are no bomb
+    real = ZipMember("code.bin", bytes(2 << 20), method=0)
+    assert details(zip_bytes([bomb, real])) == []  # nor is a part of a wheel that is as large as it should be
+
+
 def test_a_count_of_four_billion_members() -> None:
     data = bytearray(zip_bytes([ZipMember("a", b"x")], zip64=True))
     struct.pack_into("<2Q", data, data.rindex(b"PK\6\6") + 24, 1 << 32, 1 << 32)
