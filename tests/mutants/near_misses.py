@@ -65,7 +65,7 @@ NEAR_MISSES = (
         lambda: wheel(
             {
                 f"axpy-0.1.0.data/platlib/axpy/{name}": {"sm_90": ["k"]} if name == "_C" else {}
-                for name in ("_C", "with_host")
+                for name in ("_C", "_host")
             }
         ),
     ),
