@@ -32,6 +32,8 @@ _BEST_RATIO = 1032
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RECORD = re.compile(rb"PK(?:\x03\x04|\x07\x08)")
 _DEEPEST_PATH, _LONGEST_PART = 64, 255  # the second in bytes: NAME_MAX of Linux
+# What nearly every name is, and no more need be asked of: short ASCII parts, none of which begins with a dot.
+_PLAIN = re.compile(rb"(?:[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]{0,99}/){0,9}(?:[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]{0,99})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,9 @@ def _check_mode(mode: int, is_directory: bool, problems: Problems) -> None:
 
 def _path(row: Row, problems: Problems) -> str:
     where = "central directory"
+    if row.name and _PLAIN.fullmatch(row.name) and row.name_size == len(row.name):
+        problems.member = path = row.name.decode("ascii")
+        return path
     if row.name_size > len(row.name):
         problems.malformed(where, f"has a name of {row.name_size} bytes")
         return text(row.name)

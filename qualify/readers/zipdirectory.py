@@ -190,6 +190,8 @@ def widen(block: bytes | None, short: tuple[int, ...]) -> tuple[tuple[int, ...],
 
     The number is -1 where a value is not there.
     """
+    if U32 not in short:
+        return short, len(block or b"")
     values = list(short)
     at = 0
     for index, value in enumerate(values):
