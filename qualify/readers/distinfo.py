@@ -140,7 +140,8 @@ def _headers(raw: bytes) -> str:
     """
     kept: list[str] = []
     dropped = False
-    for line in raw.decode("utf-8").splitlines(keepends=True):
+    # Lines end where the parser of mail ends them: a field may hold a form feed or U+2028.
+    for line in io.StringIO(raw.decode("utf-8"), newline=""):
         if not line.strip("\r\n"):
             break
         if not line.startswith((" ", "\t")):

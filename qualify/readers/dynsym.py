@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import struct
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from qualify.errors import UnverifiedError
 from qualify.facts import Import, VersionNeed
@@ -106,7 +108,7 @@ def read_symbols(
     versions: Sequence[int] = ()
     if tables.versions >= 0:
         check_extent(tables.versions, 2 * count, len(data), "the table of versions")
-        versions = struct.unpack_from(f"{header.order}{count}H", data, tables.versions)
+        versions = _numbers(data, header, tables.versions, count, "H")
     imports: set[tuple[str, str, str, bool]] = set()
     exports: set[str] = set()
     spent = 0
@@ -149,7 +151,7 @@ def _gnu_hash_count(data: bytes, header: Header, at: int) -> int:
     if buckets > _MOST_SYMBOLS:
         raise UnverifiedError(f"the GNU hash table has {buckets} buckets, more than the {_MOST_SYMBOLS} looked at")
     check_extent(start, 4 * buckets, len(data), "the GNU hash table")
-    last = max(struct.unpack_from(f"{header.order}{buckets}I", data, start), default=0)
+    last = max(_numbers(data, header, start, buckets, "I"), default=0)
     if last < first:
         return first
     word = struct.Struct(header.order + "I")
@@ -167,12 +169,17 @@ def _highest_symbol(data: bytes, header: Header, table: Relocations) -> int:
     check_extent(table.start, size, len(data), "the table of relocations")
     if size == 0:
         return 0
-    with memoryview(data)[table.start : table.start + size] as view:
-        if (header.order == "<") == (sys.byteorder == "little"):
-            # 64 bits: symbol and type are the halves of r_info; 32 bits: the symbol is all but the lowest byte.
-            upper = (3 if header.order == "<" else 2) if header.bits == 64 else 1
-            highest = max(view.cast("I")[upper :: row // 4])
-        else:
-            layout = struct.Struct(header.order + ("8xI" if header.bits == 64 else "4xI") + f"{row - width - 4}x")
-            highest = max(value for (value,) in layout.iter_unpack(view))
+    # 64 bits: symbol and type are the halves of r_info; 32 bits: the symbol is all but the lowest byte.
+    upper = (3 if header.order == "<" else 2) if header.bits == 64 else 1
+    highest = max(_numbers(data, header, table.start, size // 4, "I")[upper :: row // 4])
     return highest if header.bits == 64 else highest >> 8
+
+
+def _numbers(data: bytes, header: Header, start: int, count: int, code: Literal["H", "I"]) -> Sequence[int]:
+    """``count`` numbers of 16 or 32 bits, not made into objects before they are asked for."""
+    view = memoryview(data)[start : start + count * (2 if code == "H" else 4)]
+    if (header.order == "<") == (sys.byteorder == "little"):
+        return view.cast(code)
+    swapped = array(code, view.tobytes())
+    swapped.byteswap()
+    return swapped

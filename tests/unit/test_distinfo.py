@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from email import message_from_string
+
 import pytest
 
 from qualify.facts import RecordRow, VersionModule
@@ -131,3 +133,13 @@ def test_metadata_without_its_description_and_entry_points() -> None:
     assert (info.metadata, info.entry_points) == ("", "")
     assert [problem.where for problem in problems.items] == [f"{FOLDER}/METADATA", f"{FOLDER}/entry_points.txt"]
     assert is_text_member(f"{FOLDER}/entry_points.txt")
+
+
+def test_headers_end_where_a_parser_of_mail_ends_them() -> None:
+    source = "Name: X\nSummary: a\x0cb\rLicense: MIT\r\nDescription: one\u2028Requires-Dist: evil\n more\r\n\r\nBody\n"
+    info = read_dist_info(FOLDER, [], {f"{FOLDER}/METADATA": source.encode()}, Problems(""))
+    assert info.metadata == "Name: X\nSummary: a\x0cb\rLicense: MIT\r\n"
+    kept = message_from_string(info.metadata)
+    whole = message_from_string(source)
+    assert [field for field in whole.items() if field[0] != "Description"] == kept.items()
+    assert info.requires_dist == ()
