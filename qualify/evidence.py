@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -128,7 +129,7 @@ def from_report(report: Report, facts: WheelFacts, loaded: LoadedMatrix, now: da
         profile=str(report.profile),
         matrix_sha256=loaded.asserted_sha256,
         facts_sha256=_facts_sha256(facts),
-        report=_plain(report),
+        report=_plain(replace(report, since=None)),  # what changed since earlier evidence is no claim about the wheel
         made=now.astimezone(UTC).isoformat(timespec="seconds"),
     )
 

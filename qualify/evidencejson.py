@@ -19,7 +19,7 @@ from qualify.files import write_atomic
 from qualify.matrix.model import Profile
 
 SCHEMA = "wheel-assay/evidence"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SUFFIX = ".evidence.json"
 CHECK_AGAIN = "judge the wheel again: qualify check WHEEL --target ID --evidence"
 

@@ -96,8 +96,9 @@ def _ungrantable(waiver: Waiver) -> tuple[str, str] | None:
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[PolicyChange, ...]:
     """Every field in which two policies differ, in the order of the newer one; what only the older has comes last."""
     old, new = dict(_flat(before, ())), dict(_flat(now, ()))
-    differing = [name for name in (*new, *(name for name in old if name not in new)) if old.get(name) != new.get(name)]
-    return tuple(PolicyChange(name, old.get(name, NOTHING), new.get(name, NOTHING)) for name in differing)
+    names = (*new, *(name for name in old if name not in new))
+    rows = (PolicyChange(name, old.get(name, NOTHING), new.get(name, NOTHING)) for name in names)
+    return tuple(row for row in rows if row.before != row.now)
 
 
 def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:

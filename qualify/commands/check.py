@@ -50,6 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--torch", metavar="WHEEL", help="look every symbol up in this torch: a wheel file, or torch==2.14.0"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results as JUnit XML, for CI to show")
+    parser.add_argument(
+        "--since",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="EVIDENCE",
+        help="say what is asked otherwise than then; default: the evidence beside each wheel; repeatable",
+    )
     parser.add_argument("--evidence", action="store_true", help="write WHEEL.<target>.evidence.json beside each wheel")
 
 
@@ -69,7 +78,11 @@ def _run(arguments: argparse.Namespace, ahead: ReadAhead | None) -> ExitCode:
     reports: list[Report] = []
     shown: list[Report] = []
     failures: list[AssayError] = []
-    for job in jobs_of(arguments, loaded):
+    jobs = jobs_of(arguments, loaded)
+    if arguments.junit is not None and arguments.junit.is_file():
+        # What an earlier run left would speak for this one, if this one ends early.
+        arguments.junit.unlink()
+    for job in jobs:
         # One wheel that can't be had or read doesn't keep the others from being judged.
         try:
             report = session.report(job)
@@ -84,6 +97,10 @@ def _run(arguments: argparse.Namespace, ahead: ReadAhead | None) -> ExitCode:
         shown.append(report)
     if failures and not reports:
         raise failures[0]
+    if arguments.junit is not None:
+        from qualify.files import write_atomic
+
+        write_atomic(arguments.junit, renderers.renderer("junit").render(reports, width=0, color=False))
     if arguments.json:
         _write(renderers.renderer("json").render(reports, width=0, color=False))
     elif shown:

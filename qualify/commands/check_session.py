@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from qualify.readahead import ReadAhead
 
 if TYPE_CHECKING:
     from qualify.commands.check_jobs import Job
+    from qualify.evidencejson import Document
     from qualify.facts import WheelFacts
     from qualify.judging import Context
     from qualify.linking.index import ExportIndex
@@ -33,6 +34,7 @@ class Session:
         self._arguments = arguments
         self._ahead = ahead
         self._read: dict[Path, WheelFacts | AssayError] = {}
+        self._earlier = _evidence(arguments.since)
         self._torches: dict[Host, ExportIndex] = {}
 
     def report(self, job: Job) -> Report:
@@ -46,13 +48,22 @@ class Session:
 
         path = self._fetch(job) if job.is_requirement else Path(job.subject)
         facts = self._facts(path)
-        report = judge(facts, self._completed(job))
+        report = self._since(judge(facts, self._completed(job)), path, job)
         if self._arguments.evidence and self._loaded is not None:
             from qualify import evidence
 
             document = evidence.from_report(report, facts, self._loaded, datetime.now(UTC))
             print(f"evidence: {evidence.write(document, path)}", file=sys.stderr)
         return report
+
+    def _since(self, report: Report, path: Path, job: Job) -> Report:
+        """The report with what is asked otherwise than in the evidence of ``--since``, or in that beside the wheel."""
+        from qualify import since
+
+        if self._earlier:
+            return replace(report, since=since.chosen(report, self._earlier))
+        # A target without a matrix is a question of its own, and no evidence is ever made of it.
+        return report if job.context.bare is not None else replace(report, since=since.beside(report, path))
 
     def _completed(self, job: Job) -> Context:
         """The job's context with the other wheels that this one is held against; each is read once for all jobs."""
@@ -105,6 +116,23 @@ class Session:
         if isinstance(known, AssayError):
             raise known
         return known
+
+
+def _evidence(paths: Sequence[Path]) -> list[tuple[str, Document]]:
+    """Name and content of the evidence files that ``--since`` names.
+
+    :raises UsageError: one of them is none.
+    """
+    if not paths:
+        return []
+    from qualify.errors import RefusedError
+    from qualify.evidencejson import load
+
+    try:
+        return [(path.name, load(path)) for path in paths]
+    except RefusedError as error:
+        expected = error.expected or "what `check --evidence` wrote"
+        raise UsageError(error.what, where=error.where, expected=expected) from error
 
 
 def progress() -> Callable[[str, int, int], None] | None:

@@ -26,6 +26,7 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
     {
         "text": "qualify.renderers.text",
         "json": "qualify.renderers.json",
+        "junit": "qualify.renderers.junit",
     }
 )
 

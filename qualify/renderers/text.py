@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qualify.report import Finding, Granted, MemberCoverage, Report, Severity, Verdict
+from qualify.report import Finding, Granted, MemberCoverage, PolicyChange, Report, Severity, Since, Verdict
 
 _COLORS = {
     Verdict.QUALIFIED: "bold green",
@@ -26,6 +26,7 @@ _COLORS = {
 }
 
 _ORDER = list(Severity)
+_CHANGES = 12  # of a policy, that are listed
 
 
 def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
@@ -54,15 +55,38 @@ def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
 def _report(report: Report) -> RenderableType:
     head = Text.assemble(
         (report.verdict.value, _COLORS[report.verdict]),
+        *((f" ({_changed(report.since.changes)})",) if report.since is not None and report.since.changes else ()),
         f"  {_plain(report.wheel)}  for {_plain(report.target)}, profile {report.profile}",
     )
     parts: list[RenderableType] = [head]
+    if report.since is not None:
+        parts += [Text(line) for line in _since(report.since)]
     if report.coverage:
         parts.append(_coverage(report.coverage))
     if report.findings:
         parts.append(_findings(report.findings))
     parts += [Text(f"not judged: {_plain(row)}") for row in report.not_judged]
     return Group(*parts)
+
+
+def _changed(changes: Sequence[PolicyChange]) -> str:
+    """``policy changed: ceilings.glibc 2.28 -> 2.39``, and how many more there are."""
+    first = changes[0]
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"policy changed: {_plain(first.field)} {_plain(first.before)} -> {_plain(first.now)}{more}"
+
+
+def _since(since: Since) -> list[str]:
+    """What is asked otherwise than in the earlier evidence, or why nothing can be said of that."""
+    name = _plain(since.evidence)
+    if since.incomparable:
+        return [f"not compared with {name}: {_plain(since.incomparable)}"]
+    if not since.changes:
+        return []
+    rows = [f"  {_plain(each.field)}: {_plain(each.before)} -> {_plain(each.now)}" for each in since.changes[:_CHANGES]]
+    if len(since.changes) > _CHANGES:
+        rows.append(f"  and {len(since.changes) - _CHANGES} more; --json has them all")
+    return [f"asked otherwise since {name} of {_plain(since.made)}, which said {_plain(since.verdict)}:", *rows]
 
 
 def _coverage(rows: Sequence[MemberCoverage]) -> Table:
