@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from qualify.checks.case import Case, examples
 from qualify.checks.registry import Observation, check
@@ -36,7 +36,7 @@ def _named(rows: Iterator[tuple[str, Miss]], say: Callable[[Miss], tuple[str, st
         else:
             left.setdefault(member, []).append(miss.name)
     for member, names in left.items():
-        found = f"{len(names)} further symbols: {examples(tuple(map(shown, names)), 3)}"
+        found = f"{len(names)} further symbols: {_some(names)}"
         yield Observation(member, found, "as above", "as above")
 
 
@@ -44,6 +44,12 @@ def _symbol(name: str) -> str:
     """How a symbol is shown: as it reads, and mangled for a search."""
     readable = shown(name)
     return readable if readable == name else f"{readable} ({name[:_MANGLED]}{'…' if len(name) > _MANGLED else ''})"
+
+
+def _some(names: Sequence[str], count: int = 2) -> str:
+    """The first names as they read, and how many more there are.  Only those are demangled."""
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return ", ".join(map(shown, names[:count])) + more
 
 
 def _near(link: Link, name: str) -> tuple[str, bool]:
@@ -237,16 +243,19 @@ def torch_requirement_loose(case: Case) -> Iterator[Observation]:
     for pin in case.torch_pins if classic else ():
         if not pin.exact:
             path, names = next(iter(classic.items()))
-            found = f"uses {examples(tuple(map(shown, names)))}; METADATA asks for {pin.text}"
+            found = f"uses {_some(names)}; METADATA asks for {pin.text}"
             yield Observation(path, found, "a requirement of one release of torch (==)", "require torch==")
 
 
-@check("TOR011", "stable-function-unknown", upstream=Severity.UNVERIFIED, release=Severity.UNVERIFIED)
-def stable_function_unknown(case: Case) -> Iterator[Observation]:
-    """A binary calls a function of torch's stable interface that no table here knows.
+@check("TOR011", "link-unverified", upstream=Severity.UNVERIFIED, release=Severity.UNVERIFIED)
+def link_unverified(case: Case) -> Iterator[Observation]:
+    """Something that the link depends on could not be looked up.
 
-    Why: which release brought it decides which torch the wheel needs; a function newer than the table leaves that open.
-    With `--torch`, a function that is exported is fine, and METADATA's requirement is all that stays open.
+    That is a function of torch's stable interface that no table here knows, or a wheel whose binaries depend on each
+    other in more ways than are followed.
+
+    Why: which release brought a function decides which torch the wheel needs; a function newer than the table leaves
+    that open, even where the torch of `--torch` exports it.
 
     Mend: use a newer version of this tool, or refresh its table.
     """
@@ -255,6 +264,8 @@ def stable_function_unknown(case: Case) -> Iterator[Observation]:
             latest = max(set(stable_functions().values()), key=release_of)
             found = f"calls {examples(use.unknown)}"
             yield Observation(path, found, f"functions of torch {latest} or older, {_LATEST}", "refresh the table")
+    if case.link.unlooked:
+        yield Observation("", case.link.unlooked, "a wheel of some hundred binaries", "look at what they depend on")
 
 
 @check("TOR012", "link-not-judged", upstream=Severity.NOTE, release=Severity.NOTE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from qualify.errors import UnverifiedError
 from qualify.facts import Member, WheelFacts
 from qualify.linking.index import ExportIndex
 from qualify.linking.nearest import Nearest
@@ -26,9 +27,24 @@ class Link:
     def wheel(self) -> Wheel:
         return Wheel(self.facts, self.torch)
 
-    @cached_property
+    @property
     def resolutions(self) -> tuple[Resolution, ...]:
-        """Of every binary of torch's machine; of all of them without a torch."""
+        """Of every binary of torch's machine; of all of them without a torch.  None at all where that is too much."""
+        return self._resolved[0]
+
+    @property
+    def unlooked(self) -> str:
+        """Why nothing was resolved; "" where it was."""
+        return self._resolved[1]
+
+    @cached_property
+    def _resolved(self) -> tuple[tuple[Resolution, ...], str]:
+        try:
+            return self._resolve(), ""
+        except UnverifiedError as error:
+            return (), error.what
+
+    def _resolve(self) -> tuple[Resolution, ...]:
         resolver = Resolver(self.wheel)
         machine = self.torch.machine if self.torch is not None else ""
         return tuple(

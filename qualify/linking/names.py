@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 
 _LONGEST = 4096  # a mangled name that is read; torch's longest export has 5000 characters, its functions below 1500
+_READABLE = 16_384  # characters of a name that is read: substitutions double with each few characters of a made-up name
 _SHOWN = 240
 
 # The first namespace of a name: of a function or variable, a virtual table, typeinfo, a guard or a thunk.
@@ -68,14 +69,14 @@ def is_std(name: str) -> bool:
     return _STD.match(name) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def demangled(name: str) -> str:
     """How a name reads; the name itself where it is none of C++ or Rust, or cannot be read within bounds."""
     if len(name) > _LONGEST or not name.startswith(("_Z", "_R")):
         return name
     import demangle  # 15 ms, and needed for what is missing alone
 
-    return demangle.demangle(name, language=("itanium", "rust"))
+    return demangle.demangle(name, language=("itanium", "rust"), limits=demangle.Limits(max_output=_READABLE))
 
 
 def shown(name: str) -> str:

@@ -11,6 +11,7 @@ from qualify.linking.index import ExportIndex
 from qualify.linking.names import demangled, is_new_string_abi, without_string_abi
 
 _MOST = 400  # candidates that are read; the commonest name of torch's has a few thousand
+MOST_NAMES = 400  # that near exports are looked for; a wheel of another string ABI lacks a few hundred
 _SHARED = 200  # names of C that are compared by their letters
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -30,6 +31,8 @@ class Nearest:
 
     def nearest(self, name: str) -> tuple[str, bool]:
         """The nearest export, mangled, and whether it differs by the string ABI alone; "" where none is near."""
+        if name not in self._found and len(self._found) >= MOST_NAMES:
+            return "", False
         if name not in self._found:
             self._found[name] = self._look(name)
         return self._found[name]

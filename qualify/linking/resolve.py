@@ -120,7 +120,7 @@ class Resolver:
     def resolve(self, member: Member) -> Resolution:
         """Every undefined symbol of one binary."""
         scope = self.wheel.scope(member)
-        exports = [frozenset(each.elf.exports) for each in scope.own if each.elf is not None and each is not member]
+        own = {each.path for each in scope.own} - {member.path}
         torch = self.wheel.torch
         libraries = [torch.libraries[name] for name in scope.torch] if torch is not None else []
         cuda = _cuda_prefixes(scope.others)
@@ -134,7 +134,7 @@ class Resolver:
                 continue  # device code that was never linked: said where device code is read
             if wanted.weak or not name:
                 provider = Provider.WEAK
-            elif any(name in names for names in exports):
+            elif self._in_wheel(name, scope, own):
                 provider = Provider.WHEEL
             elif any(name in names for names in libraries):
                 provider = Provider.TORCH
@@ -148,6 +148,16 @@ class Resolver:
                 misses.append(self._miss(name, scope))
         unasked = torch is None and any(map(is_torch_library, scope.others))
         return Resolution(member.path, counts, tuple(misses), () if unasked else tuple(hidden))
+
+    def _in_wheel(self, name: str, scope: Scope, own: set[str]) -> bool:
+        """Whether a member in reach exports a name."""
+        if name not in self.wheel.exporters:
+            return False
+        if self.wheel.exporters[name] in own:
+            return True
+        # Several may export it, of which another than the first is in reach.
+        self.wheel.step(len(own))
+        return any(each.path in own and name in self.wheel.exports[each.path] for each in scope.own)
 
     def _outside(self, wanted: Import, scope: Scope, cuda: Iterable[re.Pattern[str]]) -> Provider | None:
         """Who defines a symbol that neither this wheel's libraries nor torch's do."""

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from qualify.errors import UnverifiedError
 from qualify.facts import Member, WheelFacts
 from qualify.linking.index import ExportIndex, library_name
 from qualify.linking.names import TORCH_NAMESPACES, namespace
+from qualify.readers.binary import Budget
 
 _GLOBAL = "libtorch_global_deps.so"
+#: Steps from one library to another that are taken for one wheel.  scipy's 110 extensions take 4000, torch's own 600.
+MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,15 @@ class Wheel:
 
     facts: WheelFacts
     torch: ExportIndex | None = None
+    budget: Budget = field(default_factory=lambda: Budget(MOST_STEPS), compare=False)
+
+    def step(self, count: int = 1) -> None:
+        """Account for work that a wheel made to exhaust time could ask for without end.
+
+        :raises UnverifiedError: there was too much of it.
+        """
+        if not self.budget.take(count):
+            raise UnverifiedError(f"its binaries depend on each other in more than {MOST_STEPS} ways")
 
     @cached_property
     def binaries(self) -> tuple[Member, ...]:
@@ -52,6 +65,11 @@ class Wheel:
             for name in dict.fromkeys((library_name(member), member.path.rpartition("/")[2])):
                 found[name] = (*found.get(name, ()), member)
         return found
+
+    @cached_property
+    def exports(self) -> Mapping[str, frozenset[str]]:
+        """Path of a binary -> the names that it exports."""
+        return {each.path: frozenset(each.elf.exports) for each in self.binaries if each.elf is not None}
 
     @cached_property
     def exporters(self) -> Mapping[str, str]:
@@ -73,7 +91,38 @@ class Wheel:
         return frozenset(map(namespace, self.exporters)) - TORCH_NAMESPACES - {""}
 
     def scope(self, member: Member) -> Scope:
-        """What ``member`` reaches."""
+        """What is searched for the symbols of ``member``.
+
+        A library that is brought in by another binary is searched for in that one's dependencies, not in its own
+        (glibc, ``elf/dl-open.c``: every object that one ``dlopen`` loads gets the scope of the one that was asked for).
+        Where several bring it in, which one comes first is not known, and any of them is taken to.
+        """
+        found = self._closures[member.path]
+        if member.elf is None or member.elf.python_inits or member.elf.interpreter or member.elf.type != "dyn":
+            return found
+        scopes = (found, *self._bringing.get(member.path, ()))
+        self.step(sum(len(each.own) + len(each.torch) + len(each.others) for each in scopes))
+        return Scope(
+            tuple({each.path: each for scope in scopes for each in scope.own}.values()),
+            tuple(dict.fromkeys(name for scope in scopes for name in scope.torch)),
+            frozenset().union(*(each.others for each in scopes)),
+        )
+
+    @cached_property
+    def _bringing(self) -> Mapping[str, tuple[Scope, ...]]:
+        """Path of a binary -> what is searched where others bring it in."""
+        found: dict[str, list[Scope]] = {}
+        for scope in self._closures.values():
+            self.step(len(scope.own))
+            for each in scope.own[1:]:
+                found.setdefault(each.path, []).append(scope)
+        return {path: tuple(scopes) for path, scopes in found.items()}
+
+    @cached_property
+    def _closures(self) -> Mapping[str, Scope]:
+        return {each.path: self._closure(each) for each in self.binaries}
+
+    def _closure(self, member: Member) -> Scope:
         own: dict[str, Member] = {member.path: member}
         torch: dict[str, None] = {}
         others: set[str] = set()
@@ -85,6 +134,7 @@ class Wheel:
         seen: set[str] = set()
         while waiting:
             name = waiting.popleft()
+            self.step()
             if name in seen:
                 continue
             seen.add(name)
@@ -95,7 +145,7 @@ class Wheel:
                         waiting += _needed(each)
             elif self.torch is not None and name in libraries:
                 torch[name] = None
-                waiting += self.torch.needed[name]
+                waiting += self.torch.needed.get(name, ())
             else:
                 others.add(name)
         return Scope(tuple(own.values()), tuple(torch), frozenset(others))

@@ -17,6 +17,7 @@ from qualify.linking.names import demangled, is_shim, is_std, is_torch_cxx
 from qualify.linking.tables import release_of, stable_functions
 
 _TORCH_LIBRARY = re.compile(r"lib(?:c10|torch)(?:_[a-z_]+)?\.so")
+_MOST_READ = 200  # names that are read in full
 _SPOKEN_OF = re.compile(r"(?<![0-9])(?:2at|3c10|5torch|6caffe2)")
 _UNSTABLE = re.compile(r"\b(?:at|c10|caffe2|torch)::")
 _HEADERS_ALONE = re.compile(r"\btorch::(?:stable|headeronly)\b")
@@ -61,7 +62,8 @@ def torch_use(elf: Elf, own: Collection[str]) -> TorchUse:
     unstable = [name for name in wanted if is_torch_cxx(name)]
     if not unstable:
         # A template of the C++ library over torch's types, left to torch to instantiate, is torch's as well.
-        unstable = [name for name in wanted if is_std(name) and _SPOKEN_OF.search(name) and _speaks_of_torch(name)]
+        spoken = [name for name in wanted if is_std(name) and _SPOKEN_OF.search(name)]
+        unstable = [name for name in spoken[:_MOST_READ] if _speaks_of_torch(name)]
     return TorchUse(
         tuple(name for name in elf.needed if _TORCH_LIBRARY.fullmatch(name)),
         tuple(name for name in wanted if is_shim(name)),

@@ -5,38 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qualify.facts import WheelFacts
-from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Profile
 from tests.mutants.case import Case
+from tests.support.torchwheel import INITV, LOGGER, LOGGER_NOW, NEW, OLD, SHIM, SHIM_210, SHIM_211, SIZES, torch
 from tests.unit.judging_support import ARM_TAG, SPARK, code, member, wheel
 
-NEW = "_ZN5torch3jit11parseSchemaERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-OLD = "_ZN5torch3jit11parseSchemaERKSs"
-SIZES = "_ZNK3c1010TensorImpl5sizesEv"
-LOGGER = "_ZN3c1013MessageLoggerC1EPKcii"
-LOGGER_NOW = "_ZN3c1013MessageLoggerC1ENS_14SourceLocationEib"
 OWN = "_ZN4axpy4gemm11launch_sm90EPKfPf"
-INITV = "_ZSt21ios_base_library_initv"  # GLIBCXX_3.4.32
 LIBRARY = {"axpy/libaxpy": {"code": "host"}}
-SHIM, SHIM_210, SHIM_211 = "aoti_torch_get_sizes", "torch_call_dispatcher", "torch_from_blob"
-
-
-def torch(version: str = "2.14.0", machine: str = "x86_64") -> ExportIndex:
-    """The exports of a torch of three libraries."""
-    libraries = {
-        "libc10.so": frozenset({SIZES, LOGGER_NOW, INITV}),
-        "libtorch_cpu.so": frozenset({NEW, SHIM, SHIM_210, SHIM_211}),
-        "libtorch_python.so": frozenset({"THPVariableClass"}),
-        "libtorch_global_deps.so": frozenset[str](),
-    }
-    needed = {
-        "libc10.so": ("libstdc++.so.6", "libc.so.6"),
-        "libtorch_cpu.so": ("libc10.so", "libdl.so.2"),
-        "libtorch_python.so": ("libtorch_cpu.so",),
-        "libtorch_global_deps.so": ("libcublas.so.13",),
-    }
-    name = f"torch-{version}-cp312-cp312-manylinux_2_28_{machine}.whl"
-    return ExportIndex(name, "0" * 64, "torch", version, machine, libraries, needed)
 
 
 def calling(
@@ -48,11 +23,6 @@ def calling(
     """The good wheel, of which ``axpy/_C`` has these undefined symbols."""
     binary = member(code("sm_90"), undefined=undefined, needed=needed, **options)
     return wheel({"axpy/_C": binary, "axpy/_host": {}}, requires=requires)
-
-
-def nothing_of_torch() -> ExportIndex:
-    """A torch that exports one other function."""
-    return ExportIndex("t.whl", "0" * 64, "torch", "2.14.0", "x86_64", {"libtorch_cpu.so": frozenset({"other"})}, {})
 
 
 def unlinked(*undefined: str, requires: Sequence[str]) -> WheelFacts:
@@ -82,7 +52,7 @@ MUTANTS = (
     ),
     Case(
         "an own function of no namespace, which takes a tensor",
-        lambda: calling("_Z15moe_mm_sm100RN2at6TensorE"),
+        lambda: calling("_Z12moe_mm_sm100RN2at6TensorE"),
         "TOR003",
         torch=torch,
     ),
