@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
@@ -122,9 +123,15 @@ def readelf_symbols(path: Path) -> tuple[set[str], set[str]]:
 
 
 def auditwheel(wheel: Path) -> str:
-    """The policy that the symbol versions alone ask for, "manylinux_2_28_x86_64"."""
+    """The policy that the symbol versions alone ask for, "manylinux_2_28_x86_64".
+
+    auditwheel also counts what the libraries need that it finds on this host, so that a host with libaom raises the tag
+    of a wheel that bundles FFmpeg.  It is given an empty folder to look in, for the wheel's own answer.
+    """
     script = "from auditwheel.main import main; import sys; sys.argv[0] = 'auditwheel'; sys.exit(main())"
-    answer: dict[str, Any] = json.loads(_run(sys.executable, "-c", script, "show", "--json", wheel))
+    with tempfile.TemporaryDirectory() as nothing:
+        text = _run(sys.executable, "-c", script, "show", "--json", "--ldpaths", nothing, wheel)
+    answer: dict[str, Any] = json.loads(text)
     return str(answer["sym_tag"])
 
 
