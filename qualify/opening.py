@@ -10,14 +10,24 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qualify.decompress import Libraries
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError, UsageError
-from qualify.facts import FACTS_VERSION, Depth, Member, MemberKind, Problem, ProblemKind, WheelFacts
+from qualify.facts import (
+    FACTS_VERSION,
+    Depth,
+    DistInfo,
+    Member,
+    MemberKind,
+    Problem,
+    ProblemKind,
+    VersionModule,
+    WheelFacts,
+)
 from qualify.readers.archive import STORED, Archive, ArchiveMember, read_archive
 from qualify.readers.binary import Limits, Problems
 from qualify.readers.device import Context
@@ -30,10 +40,12 @@ from qualify.readers.distinfo import (
     read_version_module,
 )
 from qualify.readers.members import read_member
+from qualify.spreading import Helpers
 
 Progress = Callable[[str, int, int], None]
-_IN_MEMORY = 512 << 20  # inflated bytes of all members that are read at one time
+_BESIDE_LARGEST = 64 << 20  # inflated bytes of the members that are read beside the largest one
 _BATCH = 4 << 20  # small members go to a thread together, this many inflated bytes of them
+_GIVE_UP_EVERY = 0.05  # seconds after which the pages of the archive that were read are let go
 _MOST_WORKERS = 8
 
 
@@ -74,11 +86,11 @@ def read_wheel(
         if before.st_size == 0:
             raise MalformedError("is empty", where=path.name, expected="a wheel", action="fetch it again")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        digest, archive, reads = _read_all(mapped, path.name, workers or _cores(), progress, context)
+        digest, archive, reads, texts = _read_all(mapped, path.name, workers or _cores(), progress, context)
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise UnavailableError("changed while it was read", where=str(path), action="run again once it is whole")
-    return _facts(path.name, before.st_size, digest, archive, reads, context)
+    return _facts(path.name, before.st_size, digest, archive, reads, texts, depth)
 
 
 def _cores() -> int:
@@ -88,37 +100,57 @@ def _cores() -> int:
 
 def _read_all(
     mapped: mmap.mmap, name: str, workers: int, progress: Progress | None, context: Context
-) -> tuple[str, Archive, list[_Read]]:
-    """The sha256 of the whole file, its directory, and every member but folders in archive order."""
+) -> tuple[str, Archive, list[_Read], _Texts]:
+    """The sha256 of the whole file, its directory, every member but folders in archive order, and the texts."""
     done, in_memory, reads = 0, 0, list[_Read]()
     running: dict[Future[list[_Read]], list[tuple[int, ArchiveMember]]] = {}
     with ThreadPoolExecutor(workers, thread_name_prefix="member") as pool:
         digest = pool.submit(_digest, mapped)
+        context = replace(context, spread=Helpers(pool, workers - 1).spread)
         try:
             archive = _directory(mapped, name, context.limits)
-            waiting = list(
-                _batches([(i, member) for i, member in enumerate(archive.members) if not member.is_directory])
-            )
+            members = [(index, member) for index, member in enumerate(archive.members) if not member.is_directory]
+            waiting = _batches(members, workers)
+            most_in_memory = max(map(_inflated, waiting), default=0) + _BESIDE_LARGEST
             total = sum(member.stored_size for member in archive.members) or 1
-            while waiting or running:
+            paths = [member.path for _, member in members]
+            lacking = {index for index, member in members if is_text_member(member.path)}
+            texts = None if lacking else pool.submit(_read_texts, name, paths, {}, context.limits)
+            while waiting or running or not digest.done():
                 while len(running) < workers:
-                    fitting = _first_fitting(waiting, _IN_MEMORY - in_memory if running else None)
+                    fitting = _first_fitting(waiting, most_in_memory - in_memory if running else None)
                     if fitting is None:
                         break
                     batch = waiting.pop(fitting)
                     in_memory += _inflated(batch)
                     running[pool.submit(_read_batch, mapped, batch, context)] = batch
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                ended = wait(running, timeout=_GIVE_UP_EVERY, return_when=FIRST_COMPLETED).done
+                if not running:
+                    wait([digest], timeout=_GIVE_UP_EVERY)
+                # Those that are being read come back from the page cache; else a big member would count twice.
+                _forget(mapped)
+                for future in ended:
                     batch = running.pop(future)
                     in_memory -= _inflated(batch)
                     reads += future.result()
                     done += sum(member.stored_size for _, member in batch)
                     if progress:
                         progress(batch[-1][1].path, min(done, total), total)
-            return digest.result(), archive, sorted(reads, key=lambda read: read.index)
+                    lacking -= {index for index, _ in batch}
+                if texts is None and not lacking:
+                    # Early, while big members are inflated: what it takes is the interpreter alone.
+                    reads.sort(key=_index)
+                    contents = {read.member.path: read.content for read in reads if read.content is not None}
+                    texts = pool.submit(_read_texts, name, paths, contents, context.limits)
+            assert texts is not None
+            return digest.result(), archive, sorted(reads, key=_index), texts.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _index(read: _Read) -> int:
+    return read.index
 
 
 def _directory(mapped: mmap.mmap, name: str, limits: Limits) -> Archive:
@@ -128,18 +160,26 @@ def _directory(mapped: mmap.mmap, name: str, limits: Limits) -> Archive:
         raise MalformedError(error.what, where=name, expected=error.expected, action=error.action) from error
 
 
-def _batches(members: Sequence[tuple[int, ArchiveMember]]) -> Iterator[list[tuple[int, ArchiveMember]]]:
-    """Big members alone, those with the most stored bytes first; small ones together."""
-    batch: list[tuple[int, ArchiveMember]] = []
+def _batches(members: Sequence[tuple[int, ArchiveMember]], workers: int) -> list[list[tuple[int, ArchiveMember]]]:
+    """Big members alone, those with the most stored bytes first; small ones together.
+
+    The small ones are read while the first big ones keep the other threads busy: small ones take the interpreter, of
+    which there is one, big ones libraries that do without it.
+    """
+    big: list[list[tuple[int, ArchiveMember]]] = []
+    small: list[list[tuple[int, ArchiveMember]]] = []
     size = 0
-    for index, member in sorted(members, key=lambda item: -item[1].stored_size):
-        if batch and size + member.size > _BATCH:
-            yield batch
-            batch, size = [], 0
-        batch.append((index, member))
-        size += member.size
-    if batch:
-        yield batch
+    for each in sorted(members, key=lambda item: -item[1].stored_size):
+        if each[1].size >= _BATCH:
+            big.append([each])
+            continue
+        if not small or size + each[1].size > _BATCH:
+            small.append([])
+            size = 0
+        small[-1].append(each)
+        size += each[1].size
+    first = max(1, workers - 1)
+    return [*big[:first], *small, *big[first:]]
 
 
 def _inflated(batch: Sequence[tuple[int, ArchiveMember]]) -> int:
@@ -157,20 +197,16 @@ def _first_fitting(waiting: Sequence[list[tuple[int, ArchiveMember]]], room: int
 def _digest(mapped: mmap.mmap) -> str:
     digest = hashlib.sha256()
     step = 8 << 20
-    for start in range(0, len(mapped), step):
-        with memoryview(mapped) as view:
+    with memoryview(mapped) as view:
+        for start in range(0, len(mapped), step):
             digest.update(view[start : start + step])
-        _forget(mapped, start, step)
     return digest.hexdigest()
 
 
-def _forget(mapped: mmap.mmap, start: int, size: int) -> None:
-    """Let go of pages that were read, so that the archive does not count as this process's memory."""
+def _forget(mapped: mmap.mmap) -> None:
+    """Let go of the pages that were read, so that the archive does not count as this process's memory."""
     if hasattr(mmap, "MADV_DONTNEED"):
-        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = min(start + size, len(mapped)) - first
-        if length > 0:
-            mapped.madvise(mmap.MADV_DONTNEED, first, length)
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _read_batch(mapped: mmap.mmap, batch: Sequence[tuple[int, ArchiveMember]], context: Context) -> list[_Read]:
@@ -227,38 +263,56 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
     if stored.method == STORED:
         return mapped[start:end]
     with memoryview(mapped) as view, view[start:end] as raw:
-        data = context.decompressors.deflate(raw, stored.size)
-    if stored.stored_size >= _BATCH:
-        _forget(mapped, start, stored.stored_size)
-    return data
+        return context.decompressors.deflate(raw, stored.size)
 
 
-def _facts(
-    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], context: Context
-) -> WheelFacts:
-    # Imported once the members are read, so that reading begins early.
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What file name, METADATA and the other texts say."""
+
+    name: tuple[str, str, str, tuple[str, ...]]  # project, version, build tag, tags
+    dist_info: DistInfo | None
+    version_modules: tuple[VersionModule, ...]
+    path_files: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def _read_texts(filename: str, paths: Sequence[str], texts: Mapping[str, bytes], limits: Limits) -> _Texts:
+    """:param texts: path -> content of the members that are read as text."""
+    # Imported once the members are being read, so that reading begins early.
     from packaging.utils import canonicalize_name
 
-    limits = context.limits
-    members = tuple(read.member for read in reads)
-    paths = [member.path for member in members]
-    texts = {read.member.path: read.content for read in reads if read.content is not None}
     whole = Problems("")
     modules = [path for path in texts if path.endswith("_version.py")]
     if len(modules) > limits.version_modules:
         whole.unreadable("version modules", f"{len(modules)} of them, of which {limits.version_modules} were read")
-    name, version, build, tags = _file_name(filename, whole)
+    name = _file_name(filename, whole)
     folders = dist_info_folders(paths)
-    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == name]
+    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == name[0]]
     dist_info = None
     if len(folders) > 1:
         whole.malformed("archive", f"has {len(folders)} .dist-info folders: {', '.join(folders[:5])}")
     if folders:
         dist_info = read_dist_info((own or list(folders))[0], paths, texts, whole)
-    problems = [*archive.problems, *whole.finish(), *(problem for read in reads for problem in read.problems)]
+    return _Texts(
+        name=name,
+        dist_info=dist_info,
+        version_modules=tuple(read_version_module(path, texts[path]) for path in modules[: limits.version_modules]),
+        path_files=tuple(
+            line for path, content in texts.items() if is_path_file(path) for line in read_path_file(path, content)
+        ),
+        problems=whole.finish(),
+    )
+
+
+def _facts(
+    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], texts: _Texts, depth: Depth
+) -> WheelFacts:
+    name, version, build, tags = texts.name
+    problems = [*archive.problems, *texts.problems, *(problem for read in reads for problem in read.problems)]
     return WheelFacts(
         version=FACTS_VERSION,
-        depth=context.depth,
+        depth=depth,
         filename=filename,
         size=size,
         sha256=digest,
@@ -266,12 +320,10 @@ def _facts(
         wheel_version=version,
         build_tag=build,
         tags=tags,
-        dist_info=dist_info,
-        version_modules=tuple(read_version_module(path, texts[path]) for path in modules[: limits.version_modules]),
-        path_files=tuple(
-            line for path, content in texts.items() if is_path_file(path) for line in read_path_file(path, content)
-        ),
-        members=members,
+        dist_info=texts.dist_info,
+        version_modules=texts.version_modules,
+        path_files=texts.path_files,
+        members=tuple(read.member for read in reads),
         problems=tuple(problems),
     )
 

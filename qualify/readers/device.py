@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeVar
 
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError
 from qualify.facts import Compression, Container, Depth, Entry, EntryKind, ProblemKind
 from qualify.readers.binary import Budget, Decompressors, Limits, Problems, text
 from qualify.readers.cubin import Cubin, read_cubin
 from qualify.readers.fatbin import EntryHeader, read_containers
-from qualify.readers.ptx import read_ptx
+from qualify.readers.ptx import Ptx, read_ptx
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Spread(Protocol):
+    """``map(work, items)`` in order, by as many threads as there are; ``weigh`` tells the bytes that an item takes."""
+
+    def __call__(
+        self, work: Callable[[Item], Answer], items: Sequence[Item], weigh: Callable[[Item], int]
+    ) -> Iterator[Answer]: ...
+
+
+def one_by_one(work: Callable[[Item], Answer], items: Sequence[Item], weigh: Callable[[Item], int]) -> Iterator[Answer]:
+    """The :class:`Spread` of a single thread."""
+    return map(work, items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +43,7 @@ class Context:
     device: Budget  # inflated bytes of device code
     symbols: Budget  # bytes of dynamic symbols
     depth: Depth = Depth.KERNELS
+    spread: Spread = one_by_one
 
     @classmethod
     def make(cls, decompressors: Decompressors, limits: Limits | None = None, depth: Depth = Depth.KERNELS) -> Context:
@@ -62,9 +81,16 @@ class DeviceCode:
         """Read every fat binary in ``start .. end`` of ``data``."""
         where = section or "file"
         left = self.context.limits.entries - self._entries
-        for raw in read_containers(data, start, end, where, self.problems, left):
-            self._entries += len(raw.entries)
-            entries = tuple(self._entry(data, header, f"{where}+{header.offset - start:#x}") for header in raw.entries)
+        containers = list(read_containers(data, start, end, where, self.problems, left))
+        headers = [header for raw in containers for header in raw.entries]
+        self._entries += len(headers)
+        # What is dear (inflating payloads, naming kernels) is spread over threads; what counts is done here, in order.
+        found = self.context.spread(partial(self._look, data), headers, lambda header: header.size)
+        for raw in containers:
+            entries = tuple(
+                self._entry(header, each, f"{where}+{header.offset - start:#x}")
+                for header, each in zip(raw.entries, found, strict=False)
+            )
             self.containers.append(Container(section, raw.offset - start, entries))
 
     def add_bare_cubin(self, data: bytes, section: str = "") -> None:
@@ -115,13 +141,11 @@ class DeviceCode:
         )
         return tuple(name for name, _ in order), renumbered
 
-    def _entry(self, data: bytes, header: EntryHeader, where: str) -> Entry:
-        known = header.kind is not EntryKind.UNKNOWN
-        prefix = "sm_" if header.kind is EntryKind.CUBIN else "compute_"
+    def _entry(self, header: EntryHeader, found: Cubin | Ptx | AssayError | None, where: str) -> Entry:
         entry = Entry(
             kind=header.kind,
             raw_kind=header.raw_kind,
-            architecture=f"{prefix}{header.sm}{header.suffix}" if known and header.sm and header.suffix != "?" else "",
+            architecture=header.architecture,
             isa=header.isa,
             toolkit="",
             compression=header.compression,
@@ -133,27 +157,13 @@ class DeviceCode:
             functions=(),
             readable=False,
         )
-        deep = self.context.depth is Depth.KERNELS
         try:
-            if not known:
-                raise UnverifiedError(f"is an entry of kind {header.raw_kind}, which is not known here")
-            if not entry.architecture:
-                raise MalformedError("says no SM number, or is both architecture-specific and family-specific")
-            if header.options is None:
-                raise MalformedError("says that its options lie past its header")
-            if header.kind is EntryKind.LTO_IR:
-                # Its payload is scrambled, and nothing of it runs before it is linked: there is nothing to look at.
-                return replace(entry, readable=deep)
-            if header.bits != 64:
-                raise UnverifiedError("is code for 32-bit processes, which is not known here")
-            if header.compression is Compression.UNKNOWN:
-                raise UnverifiedError("is compressed in a way that is not known here")
-            if not deep:
-                return entry
-            payload = self._payload(data, header)
-            if header.kind is EntryKind.CUBIN:
-                return self._cubin_entry(entry, payload, header)
-            return self._ptx_entry(entry, payload, header)
+            if isinstance(found, AssayError):
+                raise found
+            if isinstance(found, Cubin):
+                return self._named(replace(entry, readable=True), found)
+            if isinstance(found, Ptx):
+                return replace(entry, kernels=self._number(found.kernels), readable=True)
         except AssayError as error:
             if isinstance(error, MalformedError) and header.unknown_flags:
                 error = UnverifiedError(
@@ -161,6 +171,33 @@ class DeviceCode:
                 )
             self.report(where, error)
             return entry
+        # Nothing to look at: header depth, or LTO-IR, whose payload is scrambled; nothing of it runs before its link.
+        return replace(entry, readable=self.context.depth is Depth.KERNELS)
+
+    def _look(self, data: bytes, header: EntryHeader) -> Cubin | Ptx | AssayError | None:
+        """What one entry's payload holds, or what is wrong with the entry; None where there is nothing to look at.
+
+        Several threads may be in here for one member: it changes nothing but the budgets.
+        """
+        try:
+            if header.kind is EntryKind.UNKNOWN:
+                raise UnverifiedError(f"is an entry of kind {header.raw_kind}, which is not known here")
+            if not header.architecture:
+                raise MalformedError("says no SM number, or is both architecture-specific and family-specific")
+            if header.options is None:
+                raise MalformedError("says that its options lie past its header")
+            if header.kind is EntryKind.LTO_IR:
+                return None
+            if header.bits != 64:
+                raise UnverifiedError("is code for 32-bit processes, which is not known here")
+            if header.compression is Compression.UNKNOWN:
+                raise UnverifiedError("is compressed in a way that is not known here")
+            if self.context.depth is Depth.HEADERS:
+                return None
+            payload = self._payload(data, header)
+            return _cubin(payload, header) if header.kind is EntryKind.CUBIN else _ptx(payload, header)
+        except AssayError as error:
+            return error
 
     def _payload(self, data: bytes, header: EntryHeader) -> bytes:
         limits = self.context.limits
@@ -174,21 +211,6 @@ class DeviceCode:
         if header.compression is Compression.LZ4:
             return self.context.decompressors.lz4(stored, header.size)
         return self.context.decompressors.zstd(stored, header.size)
-
-    def _cubin_entry(self, entry: Entry, payload: bytes, header: EntryHeader) -> Entry:
-        cubin = read_cubin(payload)
-        _check_sm(cubin, header.sm)
-        _check_suffix(cubin, entry.architecture)
-        if cubin.note_architectures and entry.architecture not in cubin.note_architectures:
-            raise MalformedError(f"says {entry.architecture} and its note {' and '.join(cubin.note_architectures)}")
-        return self._named(replace(entry, readable=True), cubin)
-
-    def _ptx_entry(self, entry: Entry, payload: bytes, header: EntryHeader) -> Entry:
-        ptx = read_ptx(payload)
-        target = f"compute_{ptx.sm}{ptx.suffix}"
-        if target != entry.architecture or ptx.isa != header.isa:
-            raise MalformedError(f"says {entry.architecture} and PTX {header.isa}, its text {target} and PTX {ptx.isa}")
-        return replace(entry, kernels=self._number(ptx.kernels), readable=True)
 
     def _named(self, entry: Entry, cubin: Cubin) -> Entry:
         return replace(
@@ -233,6 +255,25 @@ class DeviceCode:
         elif isinstance(error, UnavailableError):
             kind = ProblemKind.ENVIRONMENT
         self.problems.add(kind, where, error.what)
+
+
+def _cubin(payload: bytes, header: EntryHeader) -> Cubin:
+    """The cubin of an entry, once entry, header and notes agree."""
+    cubin = read_cubin(payload)
+    _check_sm(cubin, header.sm)
+    _check_suffix(cubin, header.architecture)
+    if cubin.note_architectures and header.architecture not in cubin.note_architectures:
+        raise MalformedError(f"says {header.architecture} and its note {' and '.join(cubin.note_architectures)}")
+    return cubin
+
+
+def _ptx(payload: bytes, header: EntryHeader) -> Ptx:
+    """The PTX of an entry, once both agree on architecture and version."""
+    ptx = read_ptx(payload)
+    target = f"compute_{ptx.sm}{ptx.suffix}"
+    if target != header.architecture or ptx.isa != header.isa:
+        raise MalformedError(f"says {header.architecture} and PTX {header.isa}, its text {target} and PTX {ptx.isa}")
+    return ptx
 
 
 def _renumber(entry: Entry, place: dict[int, int]) -> Entry:

@@ -47,6 +47,13 @@ class EntryHeader:
     stored_size: int
     size: int  # once inflated
 
+    @property
+    def architecture(self) -> str:
+        """``sm_120f``, ``compute_80``; "" where kind, number or suffix do not tell it."""
+        if self.kind is EntryKind.UNKNOWN or not self.sm or self.suffix == "?":
+            return ""
+        return f"{'sm_' if self.kind is EntryKind.CUBIN else 'compute_'}{self.sm}{self.suffix}"
+
 
 @dataclass(frozen=True, slots=True)
 class RawContainer:

@@ -22,11 +22,15 @@ from qualify.readers.hostelf import HostElf, read_host_elf
 # CPython's and PyPy's suffixes of extension modules (importlib.machinery.EXTENSION_SUFFIXES, PEP 3149), but the bare
 # ".so", which any library has.
 _EXTENSION_SUFFIX = re.compile(r"\.(abi3t?(-[^./]+)?|cpython-[^./]+|pypy[^./]+|graalpy[^./]+)\.so$")
+_MAGICS = (MAGIC, FATBIN_MAGIC, ar.MAGIC, ar.THIN_MAGIC)
 _MOST_PLACES = 10_000  # places with a fat binary's magic that are looked at outside the known sections
 
 
 def read_member(path: str, data: bytes, stored_size: int, context: Context, problems: Problems) -> Member:
     """Facts of one member from its inflated bytes; faults go to ``problems``."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    if not data.startswith(_MAGICS):
+        return Member(path, MemberKind.DATA, len(data), stored_size, sha256, None, (), ())
     code = DeviceCode(context, problems)
     kind, facts = MemberKind.DATA, None
     try:
@@ -40,7 +44,7 @@ def read_member(path: str, data: bytes, stored_size: int, context: Context, prob
         kind=kind,
         size=len(data),
         stored_size=stored_size,
-        sha256=hashlib.sha256(data).hexdigest(),
+        sha256=sha256,
         elf=facts,
         symbols=symbols,
         containers=containers,
