@@ -49,6 +49,7 @@ class Tables:
     hash: int
     gnu_hash: int
     versions: int
+    own_versions: bool  # whether the file defines versions of its own (DT_VERDEF)
     relocations: tuple[Relocations, ...]
 
 
@@ -56,6 +57,7 @@ class Tables:
 class DynamicSymbols:
     imports: tuple[Import, ...]  # sorted by name and version
     exports: tuple[str, ...]  # distinct, sorted
+    unbound: str = ""  # an import that is bound to a version of which the file says nothing
 
 
 def count_symbols(data: bytes, header: Header, tables: Tables) -> int:
@@ -111,6 +113,7 @@ def read_symbols(
         versions = _numbers(data, header, tables.versions, count, "H")
     imports: set[tuple[str, str, str, bool]] = set()
     exports: set[str] = set()
+    unbound = ""
     spent = 0
     rows = layout.iter_unpack(memoryview(data)[tables.symbols : tables.symbols + count * layout.size])
     for index, (offset, info, other, section) in enumerate(rows):
@@ -125,11 +128,14 @@ def read_symbols(
         if section:
             exports.add(text(name))
             continue
-        need = needs.get(versions[index] & _VERSION_INDEX) if versions else None
+        version = versions[index] & _VERSION_INDEX if versions else 0
+        need = needs.get(version)
+        if need is None and version >= _FIRST_VERSION and not tables.own_versions:
+            unbound = unbound or text(name)
         weak = binding == _STB_WEAK
         imports.add((text(name), need.version, need.library, weak) if need else (text(name), "", "", weak))
     _take(budget, spent)
-    return DynamicSymbols(tuple(Import(*row) for row in sorted(imports)), tuple(sorted(exports)))
+    return DynamicSymbols(tuple(Import(*row) for row in sorted(imports)), tuple(sorted(exports)), unbound)
 
 
 def _take(budget: Budget | None, amount: int) -> None:

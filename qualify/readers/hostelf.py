@@ -32,7 +32,7 @@ _PF_X = 1
 _DT_NEEDED, _DT_PLTRELSZ, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ = 1, 2, 4, 5, 6, 7, 8, 10
 _DT_SONAME, _DT_RPATH, _DT_REL, _DT_RELSZ, _DT_PLTREL, _DT_TEXTREL, _DT_JMPREL = 14, 15, 17, 18, 20, 22, 23
 _DT_RUNPATH, _DT_FLAGS, _DT_GNU_HASH, _DT_VERSYM = 29, 30, 0x6FFFFEF5, 0x6FFFFFF0
-_DT_FLAGS_1, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFB, 0x6FFFFFFE, 0x6FFFFFFF
+_DT_FLAGS_1, _DT_VERDEF, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFB, 0x6FFFFFFC, 0x6FFFFFFE, 0x6FFFFFFF
 _DF_TEXTREL, _DF_1_PIE = 0x4, 0x08000000
 # What a unit of relocatable device code calls before main(); `nvcc -dlink` defines one for each unit that it links.
 _LINKED = "__cudaRegisterLinkedBinary_"
@@ -233,6 +233,7 @@ def _symbols(
         hash=dynamic.place(_DT_HASH, "the hash table"),
         gnu_hash=dynamic.place(_DT_GNU_HASH, "the GNU hash table"),
         versions=dynamic.place(_DT_VERSYM, "the versions of symbols"),
+        own_versions=_DT_VERDEF in dynamic.values,
         relocations=dynamic.relocations(),
     )
     count = count_symbols(dynamic.data, dynamic.header, tables)
@@ -244,4 +245,8 @@ def _symbols(
                 problems.malformed("dynamic symbols", f"{detail}{count} at {at:#x}")
             else:
                 count = listed
-    return read_symbols(dynamic.data, dynamic.header, tables, count, dynamic.strings, dynamic.needs_by_index, budget)
+    found = read_symbols(dynamic.data, dynamic.header, tables, count, dynamic.strings, dynamic.needs_by_index, budget)
+    if found.unbound:
+        detail = f"{found.unbound[:80]} is bound to a version that is not among those that the file needs"
+        problems.malformed("dynamic symbols", detail)
+    return found

@@ -183,6 +183,17 @@ def test_a_name_that_is_not_there_is_malformed() -> None:
     assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "dynamic symbols")]
 
 
+def test_a_version_that_no_library_is_asked_for() -> None:
+    good = host_elf(undefined=["memcpy@GLIBC_2.28"], section_headers=False)
+    versions = struct.pack("<2H", 0, 2)
+    assert good.count(versions + bytes(4)) == 1
+    member, problems = read(good.replace(versions + bytes(4), struct.pack("<2H", 0, 9) + bytes(4)))
+    assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "dynamic symbols")]
+    assert "memcpy is bound to a version" in problems[0].detail
+    assert member.elf is not None
+    assert member.elf.imports == (Import("memcpy", "", "", weak=False),)
+
+
 def test_symbols_are_bounded_over_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     data = host_elf(defined=[f"f{index}" for index in range(100)])
     problems = Problems("x")
@@ -190,7 +201,7 @@ def test_symbols_are_bounded_over_a_wheel(monkeypatch: pytest.MonkeyPatch) -> No
     assert [(problem.kind.value, problem.where) for problem in problems.items] == [("unreadable", "dynamic symbols")]
     assert len(read_host_elf(data, Problems("x"), Budget(100_000)).facts.exports) == 100
     monkeypatch.setattr(dynsym, "_MOST_SYMBOLS", 50)
-    tables = dynsym.Tables(0, data.index(struct.pack("<2I", 1, 101)), -1, -1, ())
+    tables = dynsym.Tables(0, data.index(struct.pack("<2I", 1, 101)), -1, -1, own_versions=False, relocations=())
     with pytest.raises(UnverifiedError, match="101 of them"):
         dynsym.count_symbols(data, read_header(data), tables)
 
@@ -198,7 +209,7 @@ def test_symbols_are_bounded_over_a_wheel(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_gnu_hash_chain_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynsym, "_MOST_SYMBOLS", 50)
     data = host_elf()
-    tables = dynsym.Tables(0, -1, len(data), -1, ())
+    tables = dynsym.Tables(0, -1, len(data), -1, own_versions=False, relocations=())
     table = struct.pack("<5I", 1, 1, 0, 0, 1)
     with pytest.raises(UnverifiedError, match="51 of them"):
         dynsym.count_symbols(data + table + bytes(1000), read_header(data), tables)
