@@ -34,7 +34,9 @@ def inside(member: Member, entry: str) -> str | None:
     if origin is None or _ELSEWHERE.match(path):
         return None
     folder = posixpath.normpath(posixpath.join(posixpath.dirname(path), entry[origin.end() :].lstrip("/")))
-    return None if folder == ".." or folder.startswith("../") else folder.removeprefix(".").lstrip("/")
+    if folder == ".." or folder.startswith("../"):
+        return None
+    return "" if folder == "." else folder
 
 
 def _binaries(case: Case) -> Iterator[tuple[Member, Elf]]:
