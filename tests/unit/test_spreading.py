@@ -56,11 +56,11 @@ def test_an_error_is_raised_where_its_answer_would_come() -> None:
             raise ValueError(item)
         return item
 
-    seen = []
-    with ThreadPoolExecutor(3) as pool, pytest.raises(ValueError, match="20"):
-        for answer in Helpers(pool, 2).spread(work, range(40), _weight(MB)):
-            seen.append(answer)  # noqa: PERF402 - what came before the error counts
-    assert seen == list(range(20))
+    with ThreadPoolExecutor(3) as pool:
+        answers = Helpers(pool, 2).spread(work, range(40), _weight(MB))
+        assert [next(answers) for _ in range(20)] == list(range(20))
+        with pytest.raises(ValueError, match="20"):
+            next(answers)
 
 
 def test_nothing_is_under_way_once_it_was_left() -> None:
