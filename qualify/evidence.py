@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from qualify import factsjson, judging, opening
+from qualify import factsjson, judging, opening, policies
 from qualify.errors import RefusedError, UsageError
 from qualify.evidencejson import CHECK_AGAIN, Document, load, path_for, targets_beside, to_json, tool_version, write
 from qualify.facts import WheelFacts
@@ -51,7 +51,7 @@ ReadProgress = Callable[[str, int, int], None]
 
 
 class Evidence:
-    """A proven claim that one wheel is qualified for one target.  It comes out of :func:`prove` alone."""
+    """A proven claim that one wheel is qualified for one target, or let through.  :func:`prove` alone makes it."""
 
     __slots__ = ("_document", "_facts", "_path", "_report")
     _document: Document
@@ -88,7 +88,7 @@ class Evidence:
 
     @property
     def report(self) -> Report:
-        """The verdict of the proof; always qualified."""
+        """The verdict of the proof: qualified, or overridden where its taker accepts that."""
         return self._report
 
     @property
@@ -134,18 +134,33 @@ def from_report(report: Report, facts: WheelFacts, loaded: LoadedMatrix, now: da
     )
 
 
-def prove(document: Document, wheel: Path, loaded: LoadedMatrix, *, progress: ReadProgress | None = None) -> Evidence:
+def prove(
+    document: Document,
+    wheel: Path,
+    loaded: LoadedMatrix,
+    *,
+    progress: ReadProgress | None = None,
+    accept_overridden: bool = False,
+) -> Evidence:
     """Hash, read and judge ``wheel`` again with the current matrix, and hold the result against ``document``.
 
+    :param accept_overridden: take a wheel that only waivers let through.
     :raises RefusedError: anything differs, or the wheel is not qualified; each way with a reason of its own.
+    :raises ConfigurationError: the matrix holds a waiver that nobody can grant.
     """
-    return prove_each([document], wheel, loaded, progress=progress)[0]
+    return prove_each([document], wheel, loaded, progress=progress, accept_overridden=accept_overridden)[0]
 
 
 def prove_each(
-    documents: Sequence[Document], wheel: Path, loaded: LoadedMatrix, *, progress: ReadProgress | None = None
+    documents: Sequence[Document],
+    wheel: Path,
+    loaded: LoadedMatrix,
+    *,
+    progress: ReadProgress | None = None,
+    accept_overridden: bool = False,
 ) -> tuple[Evidence, ...]:
     """:func:`prove` for several targets of one wheel, which is hashed and read once; all hold, or none is given."""
+    policies.require_grantable(loaded)
     digest = sha256_of(wheel)
     for document in documents:
         where = path_for(wheel, document.target).name
@@ -154,20 +169,24 @@ def prove_each(
     facts = opening.read_wheel(wheel, progress=progress)
     if facts.sha256 != digest.sha256:
         raise RefusedError("the wheel changed while it was read", where=str(wheel), action="leave it alone, run again")
-    return tuple(_judged_again(document, wheel, facts, loaded) for document in documents)
+    accepted = (Verdict.QUALIFIED, Verdict.OVERRIDDEN) if accept_overridden else (Verdict.QUALIFIED,)
+    return tuple(_judged_again(document, wheel, facts, loaded, accepted) for document in documents)
 
 
-def _judged_again(document: Document, wheel: Path, facts: WheelFacts, loaded: LoadedMatrix) -> Evidence:
+def _judged_again(
+    document: Document, wheel: Path, facts: WheelFacts, loaded: LoadedMatrix, accepted: Collection[Verdict]
+) -> Evidence:
     where = path_for(wheel, document.target).name
     context = judging.Context(matrix=loaded.matrix, target=document.target, profile=Profile(document.profile))
     report = judging.judge(facts, context)
     _same_result(document, facts, report, where)
-    if report.verdict is not Verdict.QUALIFIED:
+    if report.verdict not in accepted:
+        see = f"see qualify check {wheel.name} --target {report.target}"
         raise RefusedError(
             f"the wheel is {report.verdict} for {report.target}",
             where=where,
             expected="a qualified wheel",
-            action=f"see qualify check {wheel.name} --target {report.target}",
+            action=f"{see}; or say --accept-overridden" if report.verdict is Verdict.OVERRIDDEN else see,
         )
     return Evidence(_PROVEN, document, wheel, facts, report)
 

@@ -30,6 +30,7 @@ from qualify.matrix import LoadedMatrix
 from qualify.matrix.model import Measured
 from qualify.measuring import Observation
 from qualify.probes import Runner
+from qualify.report import Verdict
 
 _LOCK_SECONDS = 600.0  # a recorder proves and measures while it holds the matrix
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
@@ -58,11 +59,13 @@ def record(
     runner: Runner | None = None,
     dependencies: bool = True,
     find_links: Sequence[Path] = (),
+    accept_overridden: bool = False,
     now: datetime,
     progress: ReadProgress | None = None,
 ) -> Recorded:
     """Prove the evidence, measure the wheel, and write the values for ``target``.
 
+    :param accept_overridden: take a wheel that only waivers let through; the entry says so.
     :param runner: where the wheel is installed and imported; None: nothing runs, the version module counts.
     :raises RefusedError: the evidence proves nothing, or the pin doesn't accept what was measured, or the matrix
         changed meanwhile; nothing was written.
@@ -81,12 +84,12 @@ def record(
         document = statements.load(evidence_path or statements.path_for(wheel, target))
         if document.target != target:
             raise RefusedError(f"evidence for {document.target}", where=wheel.name, expected=f"evidence for {target}")
-        evidence = statements.prove(document, wheel, loaded, progress=progress)
+        evidence = statements.prove(document, wheel, loaded, progress=progress, accept_overridden=accept_overridden)
         observation = _measure(
             evidence, loaded, runner=runner, dependencies=dependencies, find_links=find_links, now=now
         )
         _accepted(observation, evidence, loaded)
-        measured = _entry(observation)
+        measured = _entry(observation, evidence)
         known = loaded.matrix.measured.get(target)
         if known is not None:
             _same(known, measured, target, path)
@@ -182,7 +185,7 @@ def _accepted(observation: Observation, evidence: Evidence, loaded: LoadedMatrix
         )
 
 
-def _entry(observation: Observation) -> Measured:
+def _entry(observation: Observation, evidence: Evidence) -> Measured:
     # Whether an import ran in a container or on somebody's host is part of how it was learned.
     place = f", {observation.where}" if observation.grade == measuring.IMPORT else ""
     return Measured(
@@ -196,6 +199,7 @@ def _entry(observation: Observation) -> Measured:
         flashinfer=observation.flashinfer,
         how=observation.how + place,
         when=observation.when,
+        verdict="overridden" if evidence.report.verdict is Verdict.OVERRIDDEN else "qualified",
     )
 
 
@@ -223,6 +227,8 @@ def insert(text: str, target: str, measured: Measured) -> str:
     :raises ConfigurationError: the file is written in a way that leaves no safe place for it.
     """
     values = {name: str(getattr(measured, name)) for name in _ORDER}
+    if measured.verdict == "qualified":
+        del values["verdict"]  # an entry says it only where it is not so
     for name, value in values.items():
         if not _PRINTABLE.fullmatch(value):
             raise RefusedError(f"{name} is {value!r}", where=target, expected="printable ASCII")

@@ -17,6 +17,9 @@ HELP = "measure a qualified wheel in a container and write the values into the m
 def configure(parser: argparse.ArgumentParser) -> None:
     add_arguments(parser)
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="default: WHEEL.<target>.evidence.json")
+    parser.add_argument(
+        "--accept-overridden", action="store_true", help="take a wheel that only waivers let through; the entry says so"
+    )
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
 
@@ -35,6 +38,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         runner=runner_for(loaded, arguments.target, arguments.engine, Console(sys.stderr)),
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
+        accept_overridden=arguments.accept_overridden,
         now=datetime.now(UTC),
     )
     if arguments.json:

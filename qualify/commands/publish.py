@@ -34,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="release",
         help="the least profile that the evidence must have; upstream: someone else's wheel, usable on the target",
     )
+    parser.add_argument(
+        "--accept-overridden", action="store_true", help="take wheels that only waivers let through; the page says so"
+    )
     parser.add_argument("--json", action="store_true", help="print what was published as JSON")
 
 
@@ -51,13 +54,21 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     published = publisher("folder").publish(evidences, destination, now=datetime.now(UTC), progress=progress)
     if arguments.json:
         rows = [
-            {"wheel": p.filename, "sha256": p.sha256, "target": p.target, "index": p.index, "new": p.new}
+            {
+                "wheel": p.filename,
+                "sha256": p.sha256,
+                "target": p.target,
+                "verdict": p.verdict,
+                "index": p.index,
+                "new": p.new,
+            }
             for p in published
         ]
         print(json.dumps({"version": OUTPUT_VERSION, "published": rows}, indent=2))
     else:
         for row in published:
-            print(f"{row.filename} {row.target}: {'published' if row.new else 'published already, the same bytes'}")
+            state = "published" if row.new else "published already, the same bytes"
+            print(f"{row.filename} {row.target}: {state}{' (overridden)' if row.verdict == 'overridden' else ''}")
         for index in sorted({row.index for row in published}):
             print(f"  pip install --index-url {Path(index).as_uri()}/ …")
     return ExitCode.OK
@@ -103,7 +114,7 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
             )
         documents.append(document)
     print(f"proving {wheel.name} for {', '.join(targets)} again", file=sys.stderr)
-    return evidence.prove_each(documents, wheel, loaded)
+    return evidence.prove_each(documents, wheel, loaded, accept_overridden=arguments.accept_overridden)
 
 
 def _progress(name: str, done: int, total: int) -> None:

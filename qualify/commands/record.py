@@ -19,6 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, metavar="ID")
     parser.add_argument("--matrix", type=Path, metavar="FILE", help="the file that is written")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="default: WHEEL.<target>.evidence.json")
+    parser.add_argument(
+        "--accept-overridden", action="store_true", help="take a wheel that only waivers let through; the entry says so"
+    )
     add_runner_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
@@ -36,6 +39,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         runner=LocalRunner(arguments.python) if arguments.local else None,
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
+        accept_overridden=arguments.accept_overridden,
         now=datetime.now(UTC),
     )
     if arguments.json:

@@ -241,6 +241,7 @@ class Measured(Strict):
     flashinfer: str
     how: str
     when: str
+    verdict: Literal["qualified", "overridden"] = "qualified"  # overridden: only waivers let the wheel through
 
 
 class Matrix(Strict):

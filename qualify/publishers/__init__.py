@@ -31,6 +31,7 @@ class Published:
     target: str
     index: str  # where an installer is pointed at
     new: bool  # False: the same bytes were there already
+    verdict: str  # "qualified", or "overridden" where waivers let it through
 
 
 class Publisher(Protocol):

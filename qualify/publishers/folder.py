@@ -23,6 +23,7 @@ import os
 import re
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -75,7 +76,8 @@ def publish(
         for evidence, release in releases:
             new = store.list_release(evidence.target, evidence.facts.name, release)
             index = store.root / evidence.target / "simple"
-            published.append(Published(release.filename, release.sha256, evidence.target, str(index), new))
+            row = Published(release.filename, release.sha256, evidence.target, str(index), new, release.verdict)
+            published.append(row)
         for target in sorted({evidence.target for evidence in evidences}):
             store.write_project_list(target)
         for project in sorted({evidence.facts.name for evidence in evidences}):
@@ -128,7 +130,9 @@ class _Store:
             report = partial(progress, facts.filename) if progress else None
             copy_atomic(evidence.wheel, wheel, sha256=evidence.sha256, staging=self.staging, progress=report)
         self._looked_at.add(wheel)
-        assert facts.dist_info is not None, "a qualified wheel has METADATA"
+        if facts.dist_info is None:
+            # Only waivers let such a wheel come this far, and an index could not serve it.
+            raise RefusedError("the wheel has no METADATA", where=str(evidence.wheel), action="build it again")
         metadata = _metadata(wheel, f"{facts.dist_info.folder}/METADATA")
         metadata_path = folder / f"{facts.filename}.metadata"
         self._write(metadata_path, metadata)
@@ -143,6 +147,7 @@ class _Store:
             uploaded=now.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
             profile=evidence.profile.value,
             targets=(evidence.target,),
+            verdict=evidence.report.verdict.value,
         )
 
     def list_release(self, target: str, project: str, release: Release) -> bool:
@@ -150,7 +155,9 @@ class _Store:
         page = self._page(target, project)
         before = self._listed(target, project)
         known = [listed for listed in before if listed.filename == release.filename]
-        releases = before if known else [*before, release]
+        # The evidence beside the file is the newest, so the page says what that says; the upload stays the first one.
+        kept = [replace(release, uploaded=each.uploaded) if each in known else each for each in before]
+        releases = kept if known else [*before, release]
         make_folder(self._inside(page))
         self._write(page / "index.json", project_json(project, releases, up="../../../").encode())
         self._write(page / "index.html", project_html(project, releases, up="../../../").encode())

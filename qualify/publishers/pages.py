@@ -44,6 +44,7 @@ class Release:
     uploaded: str  # ISO 8601, UTC, ends in Z (PEP 700)
     profile: str  # with which it was qualified
     targets: tuple[str, ...]  # for which it was qualified; one in a target's own index
+    verdict: str = "qualified"  # or "overridden": only waivers let it through
 
     @property
     def version(self) -> str:
@@ -114,13 +115,14 @@ def combined(by_target: Iterable[Iterable[Release]]) -> list[Release]:
 
 
 def _merged(same: list[Release]) -> Release:
-    """One release for the same bytes in several targets' indexes: the earliest upload, the lesser profile."""
+    """One release for the same bytes in several targets' indexes: the earliest upload, the least of what is said."""
     profiles = {release.profile for release in same}
     return replace(
         same[0],
         uploaded=min(release.uploaded for release in same),
         profile="release" if profiles == {"release"} else "upstream",
         targets=tuple(sorted({target for release in same for target in release.targets})),
+        verdict="overridden" if any(release.verdict == "overridden" for release in same) else "qualified",
     )
 
 
@@ -165,7 +167,16 @@ def _release(file: Mapping[str, object]) -> Release:
         uploaded=text["upload-time"],
         profile=text["_profile"],
         targets=targets,
+        verdict=_verdict(file),
     )
+
+
+def _verdict(file: Mapping[str, object]) -> str:
+    """Pages that were written before waivers came say nothing: what they list was qualified."""
+    verdict = _checked(file.get("_verdict", "qualified"), str)
+    if verdict not in ("qualified", "overridden"):
+        raise ValueError(f"verdict {verdict!r}")
+    return verdict
 
 
 def _checked(value: object, kind: type[T]) -> T:
@@ -185,6 +196,7 @@ def _file(release: Release, up: str) -> dict[str, object]:
         "core-metadata": metadata,
         "dist-info-metadata": metadata,
         "_profile": release.profile,
+        "_verdict": release.verdict,
         "_targets": list(release.targets),
         "_evidence": {target: f"{_link(release, up)}.{target}.evidence.json" for target in release.targets},
     }

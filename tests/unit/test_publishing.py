@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -93,6 +94,7 @@ def test_the_json_page_says_what_pep_691_and_700_ask(work: Path) -> None:
         "core-metadata": {"sha256": metadata},
         "dist-info-metadata": {"sha256": metadata},
         "_profile": "release",
+        "_verdict": "qualified",
         "_targets": ["x86_64-sm90"],
         "_evidence": {"x86_64-sm90": f"{folder}/{proof.wheel.name}.x86_64-sm90.evidence.json"},
     }
@@ -355,3 +357,17 @@ def test_without_a_destination_the_folder_of_this_site_is_taken(
     (work / "matrix.local.yaml").write_text("version: 1\nfolders: {index: store}\n")
     assert main(["publish", wheel]) == ExitCode.OK
     assert listed(work / "store", "")
+
+
+def test_what_is_merged_bears_the_lesser_verdict_and_an_older_page_has_none() -> None:
+    release = Release("axpy-1-py3-none-any.whl", "0" * 64, 1, "", "1" * 64, "2026-11-30T12:00:00Z", "release", (SM110,))
+    overridden = dataclasses.replace(release, verdict="overridden", targets=(SM121,))
+    (both,) = pages.combined([[release], [overridden]])
+    assert (both.verdict, both.targets) == ("overridden", (SM110, SM121))
+    page = json.loads(pages.project_json("axpy", [overridden], up=""))
+    assert pages.read_project(json.dumps(page).encode(), "x") == [overridden]
+    del page["files"][0]["_verdict"]
+    assert pages.read_project(json.dumps(page).encode(), "x")[0].verdict == "qualified"
+    page["files"][0]["_verdict"] = "fine"
+    with pytest.raises(UnverifiedError, match="verdict 'fine'"):
+        pages.read_project(json.dumps(page).encode(), "x")

@@ -8,9 +8,12 @@ import pytest
 
 from builders.cli import main as builders
 from qualify.cli import main
+from qualify.matrix import load
 from qualify.matrix.model import Profile
+from tests.support.line import Qualified as Judged
 from tests.support.line import axpy, judged, qualified, write_matrix
 from tests.support.store import listed, torn, tree
+from tests.support.wheel import COMMIT, write_wheel
 
 TARGET = "x86_64-sm90"
 
@@ -23,8 +26,9 @@ def test_publish_takes_every_target_whose_evidence_lies_beside_the_wheel(
     command = ["publish", str(made.wheel), "--to", str(tmp_path / "to"), "--matrix", str(path)]
     assert main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    row = {"wheel": made.wheel.name, "sha256": made.document.sha256, "target": TARGET, "new": True}
-    assert printed == {"version": 1, "published": [{**row, "index": str(tmp_path / "to" / TARGET / "simple")}]}
+    row = {"wheel": made.wheel.name, "sha256": made.document.sha256, "target": TARGET, "verdict": "qualified"}
+    index = str(tmp_path / "to" / TARGET / "simple")
+    assert printed == {"version": 1, "published": [{**row, "index": index, "new": True}]}
     assert main(command) == 0
     lines = capsys.readouterr().out.split("\n")
     assert lines[0] == f"{made.wheel.name} {TARGET}: published already, the same bytes"
@@ -133,3 +137,93 @@ def test_two_wheels_of_two_targets_go_in_by_one_command(tmp_path: Path) -> None:
         [one.document.sha256] for one in made
     ]
     assert len([name for name in tree(tmp_path / "to") if name.endswith(".whl")]) == 2
+
+
+WAIVED = f"""
+waivers:
+  - {{code: DEV001, reason: "meant so by its makers", granted_by: "A. Person", pin: "{COMMIT.removeprefix("g")}"}}
+"""
+
+
+def overridden(folder: Path, target: str = TARGET) -> tuple[Path, Judged]:
+    """A matrix with a waiver, and a wheel that it lets through, with its evidence."""
+    path = write_matrix(folder, end=WAIVED + "\nmeasured: {}\n")
+    extensions = {"axpy/_C": {"sm_100": ["k"]}, "axpy/_host": {}, "axpy/_more": {"sm_90": ["k"]}}
+    path.write_text(path.read_text().replace("  axpy/_host:", "  axpy/_more: {code: any}\n  axpy/_host:"))
+    wheel = write_wheel(folder, tag="cp311-abi3-manylinux_2_28_x86_64", extensions=extensions)
+    made = judged(wheel, target, path)
+    assert made.document.report["verdict"] == "overridden", made.document.report["findings"]
+    return path, made
+
+
+def test_what_waivers_let_through_is_published_only_by_name_and_the_page_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, made = overridden(tmp_path)
+    command = ["publish", str(made.wheel), "--to", str(tmp_path / "to"), "--matrix", str(path)]
+    assert main(command) == 6
+    said = capsys.readouterr().err
+    assert f"the wheel is overridden for {TARGET}" in said
+    assert "--accept-overridden" in said
+    assert not (tmp_path / "to").exists()
+    assert main([*command, "--accept-overridden"]) == 0
+    assert f"{made.wheel.name} {TARGET}: published (overridden)" in capsys.readouterr().out
+    for page in (f"{TARGET}/simple", "simple"):
+        (file,) = json.loads((tmp_path / "to" / page / "axpy/index.json").read_bytes())["files"]
+        assert file["_verdict"] == "overridden"
+    (copy,) = (tmp_path / "to/files").glob("*/*/*.evidence.json")
+    report = json.loads(copy.read_bytes())["report"]
+    assert report["verdict"] == "overridden"
+    assert [f["waiver"]["granted_by"] for f in report["findings"] if f["severity"] == "error"] == ["A. Person"]
+
+
+def test_what_waivers_let_through_is_recorded_only_by_name_and_the_entry_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, made = overridden(tmp_path)
+    before = path.read_bytes()
+    command = ["record", str(made.wheel), "--target", TARGET, "--matrix", str(path)]
+    assert main(command) == 6
+    assert "overridden" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert main([*command, "--accept-overridden", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"]["verdict"] == "overridden"
+    assert 'verdict: "overridden"' in path.read_text()
+    assert load(path).matrix.measured[TARGET].verdict == "overridden"
+    assert main([*command, "--accept-overridden"]) == 0
+
+
+def test_a_page_says_what_the_newest_evidence_says_of_the_same_bytes(tmp_path: Path) -> None:
+    path, made = overridden(tmp_path)
+    command = ["publish", str(made.wheel), "--to", str(tmp_path / "to"), "--matrix", str(path)]
+    assert main([*command, "--accept-overridden"]) == 0
+    state = tmp_path / "to" / TARGET / "simple/axpy/index.json"
+    (first,) = json.loads(state.read_bytes())["files"]
+    path.write_text(path.read_text().replace(WAIVED, "").replace("code: native}", "code: any}"))
+    assert judged(made.wheel, TARGET, path).document.report["verdict"] == "qualified"
+    assert main(command) == 0
+    (second,) = json.loads(state.read_bytes())["files"]
+    assert (first["_verdict"], second["_verdict"]) == ("overridden", "qualified")
+    assert first["upload-time"] == second["upload-time"]
+
+
+def test_the_flag_lets_nothing_else_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_matrix(tmp_path)
+    rejected = judged(axpy(tmp_path / "w", "aarch64-sm110"), TARGET, path)
+    command = ["publish", str(rejected.wheel), "--to", str(tmp_path / "to"), "--matrix", str(path)]
+    assert main([*command, "--accept-overridden"]) == 6
+    assert "rejected" in capsys.readouterr().err
+
+
+def test_evidence_under_a_waiver_that_nobody_can_grant_proves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, made = overridden(tmp_path)
+    text = path.read_text().replace(
+        "waivers:",
+        f'waivers:\n  - {{code: NEW001, reason: "no such check", granted_by: me, pin: "{COMMIT.removeprefix("g")}"}}',
+    )
+    path.write_text(text)
+    judged(made.wheel, TARGET, path)
+    assert main(["publish", str(made.wheel), "--to", str(tmp_path / "to"), "--matrix", str(path)]) == 2
+    assert "no check is called NEW001" in capsys.readouterr().err

@@ -114,7 +114,9 @@ def test_a_qualified_wheel_is_recorded(tmp_path: Path) -> None:
     loaded = matrix.load(path)
     measured = loaded.matrix.measured[TARGET]
     assert measured == recorded.measured
+    assert "verdict" not in path.read_text(), "only an overridden wheel's entry says it"
     assert measured.model_dump() == {
+        "verdict": "qualified",
         "runtime_version": "0.1.0",
         "distribution_version": "0.1.0",
         "build_mode": "unstated",
