@@ -175,8 +175,10 @@ def find(text: str, checks: Iterable[Check]) -> tuple[Check, ...]:
 
 
 def near_codes(wanted: str, codes: Iterable[str]) -> list[str]:
-    """Up to three codes of the same length that differ in the fewest places, in two at most."""
+    """Up to three codes that somebody may have meant: few places apart, or a digit too few or too many."""
+    known = sorted(codes)
     apart = {
-        code: sum(a != b for a, b in zip(code, wanted, strict=False)) for code in codes if len(code) == len(wanted)
+        code: sum(a != b for a, b in zip(code, wanted, strict=False)) for code in known if len(code) == len(wanted)
     }
-    return sorted((code for code, places in apart.items() if places <= 2), key=lambda code: apart[code])[:3]
+    same_length = sorted((code for code, places in apart.items() if places <= 2), key=lambda code: apart[code])
+    return (same_length or difflib.get_close_matches(wanted, known, 3, cutoff=0.75))[:3]
