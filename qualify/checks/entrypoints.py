@@ -1,14 +1,15 @@
 """entry_points.txt, line by line.
 
 Format: the entry points specification of packaging.python.org.  Groups in brackets, then ``name = module:attribute
-[extras]``; no continuation lines, no other delimiter, comments on lines of their own.  ``configparser`` reads more than
-that, and another file than ``importlib.metadata`` does; here each line is right or named.
+[extras]``; no continuation lines, no other delimiter, comments on lines of their own.  ``configparser`` (uv's like) and
+``importlib.metadata`` (pip's) read different files; here a line is right where both take it, else it is named.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: Groups whose entries an installer turns into programs.
 SCRIPTS = ("console_scripts", "gui_scripts")
@@ -36,6 +37,7 @@ class Fault:
     refused: bool  # pip or uv refuses the wheel for it (measured with pip 26.3 and uv 0.13)
 
 
+@lru_cache(maxsize=4)
 def read_entry_points(text: str) -> tuple[tuple[EntryPoint, ...], tuple[Fault, ...]]:
     """The entries of an entry_points.txt, and the lines that are none.
 
@@ -46,7 +48,10 @@ def read_entry_points(text: str) -> tuple[tuple[EntryPoint, ...], tuple[Fault, .
     group, seen = "", {("", "")}
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
-        if not line or line[0] in "#;":
+        if not line or line[0] == "#":
+            continue
+        if line[0] == ";":
+            faults.append(_fault(number, line, "a comment that `importlib.metadata` takes for an entry", refused=True))
             continue
         if line[0] == "[":
             group = line.strip("[] ") or line

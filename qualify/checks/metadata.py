@@ -1,4 +1,4 @@
-"""METADATA, entry points and licences: what index and installers take.
+"""METADATA and licences: what index and installers take.
 
 What is refused by whom was measured with pip 26.3, uv 0.13 and twine 7.0, one fault at a time.
 """
@@ -6,21 +6,25 @@ What is refused by whom was measured with pip 26.3, uv 0.13 and twine 7.0, one f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from qualify.checks.case import Case
-from qualify.checks.entrypoints import SCRIPTS, read_entry_points
 from qualify.checks.registry import Observation, check
-from qualify.facts import DistInfo, installed_path
+from qualify.facts import DistInfo
 from qualify.report import Severity
 
 if TYPE_CHECKING:
     from packaging.metadata import RawMetadata
 
 _SHORT = 160
+MOST_LINES = 20  # of one file that are named one by one
+_FIELD = re.compile(r"^[^\s:]++(?=[ \t]*+:)", re.MULTILINE)
+#: The specification has some thirty fields, and a content type of some thirty characters.  What has more of either is
+#: wrong for certain, and parsing it takes the square of its size.
+_MOST_FIELDS, _LONGEST_TYPE = 200, 1000
 #: Fields of which other checks speak: NAM002, NAM003 and PYT002; requirements have a check of their own, MET002.
 _ELSEWHERE = frozenset({"name", "version", "requires-python", "requires-dist"})
 
@@ -32,6 +36,7 @@ class Parsed:
     raw: RawMetadata
     unparsed: tuple[tuple[str, tuple[str, ...]], ...]  # fields that it does not know, or that are there twice; sorted
     broken: str  # the line that ends the headers early; "" where none does
+    fields: int  # different names; where they are more than are looked at, nothing else is known
 
 
 @lru_cache(maxsize=4)
@@ -39,6 +44,9 @@ def parse_headers(text: str) -> Parsed:
     """The headers of METADATA, as :attr:`~qualify.facts.DistInfo.metadata` keeps them: without a description."""
     from packaging.metadata import parse_email
 
+    fields = len({match[0].lower() for match in _FIELD.finditer(text)})
+    if fields > _MOST_FIELDS:
+        return Parsed({}, (), "", fields)
     raw, unparsed = parse_email(text)
     # There is no description in the text, so what looks like one begins with a line that is no header.
     rest = raw.get("description") or ""
@@ -46,7 +54,7 @@ def parse_headers(text: str) -> Parsed:
     broken = rest or (unparsed.pop("description")[0] if described else "")
     raw.pop("description", None)
     rows = sorted((name, tuple(str(value) for value in values)) for name, values in unparsed.items())
-    return Parsed(raw, tuple(rows), broken.strip().partition("\n")[0])
+    return Parsed(raw, tuple(rows), broken.strip().partition("\n")[0], fields)
 
 
 def _info(case: Case) -> DistInfo | None:
@@ -80,6 +88,9 @@ def invalid_fields(parsed: Parsed) -> Iterator[tuple[str, str]]:
     """Each field that is wrong, with what is wrong with it."""
     from packaging.metadata import Metadata
 
+    if parsed.fields > _MOST_FIELDS:
+        yield "headers", f"{parsed.fields} different fields, where the specification has some thirty"
+        return
     for name, values in parsed.unparsed:
         known = name.replace("-", "_") in Metadata.__dict__ or name in _MANY
         if len(values) > 1 and known:
@@ -91,6 +102,9 @@ def invalid_fields(parsed: Parsed) -> Iterator[tuple[str, str]]:
     }
     for key, value in parsed.raw.items():
         if key in ("name", "version"):
+            continue
+        if key == "description_content_type" and isinstance(value, str) and len(value) > _LONGEST_TYPE:
+            yield "description-content-type", f"{len(value)} characters are no content type"
             continue
         document: Any = {**stated, key: value}
         yield from _refused(document, key)
@@ -141,11 +155,11 @@ def requirement_invalid(case: Case) -> Iterator[Observation]:
     if broken:
         found = f"the headers end at the line {broken[:60]!r}, which is none"
         yield Observation(path, found, "headers alone before the first empty line", "correct it and build again")
-    for text in info.requires_dist:
-        why = _no_requirement(text)
-        if why:
-            found = f"Requires-Dist {text[:80]!r}: {_shortened(why)}"
-            yield Observation(path, found, "a requirement (PEP 508)", "correct it in the project and build again")
+    wrong = [(text, why) for text, why in ((text, _no_requirement(text)) for text in info.requires_dist) if why]
+    for text, why in wrong[:MOST_LINES]:
+        found = f"Requires-Dist {text[:80]!r}: {_shortened(why)}"
+        yield Observation(path, found, "a requirement (PEP 508)", "correct it in the project and build again")
+    yield from more(path, len(wrong), "requirements (PEP 508)")
 
 
 @lru_cache(maxsize=4096)
@@ -206,90 +220,6 @@ def installers_own_file(case: Case) -> Iterator[Observation]:
             yield Observation(f"{info.folder}/{name}", "an installer's file", "none", "build the wheel from its source")
 
 
-@check("MET005", "entry-points-invalid")
-def entry_points_invalid(case: Case) -> Iterator[Observation]:
-    """A line of entry_points.txt is no entry point, or a script that no installer can write.
-
-    Why: pip and uv refuse the wheel: for a line that is none, for a script without a callable, and for a name that
-    leaves the folder for scripts.
-
-    Mend: correct `[project.scripts]` or `[project.entry-points]` in the project and build again.
-    """
-    info = case.facts.dist_info
-    if info is None or not info.entry_points:
-        return
-    yield from _faults(info, refused=True)
-
-
-def _faults(info: DistInfo, refused: bool) -> Iterator[Observation]:
-    for fault in read_entry_points(info.entry_points)[1]:
-        if fault.refused is refused:
-            found = f"line {fault.line}, {fault.text!r}: {fault.why}"
-            action = "correct it in the project"
-            yield Observation(f"{info.folder}/entry_points.txt", found, "name = module:attribute", action)
-
-
-@check("MET009", "plugin-entry-invalid", upstream=Severity.NOTE)
-def plugin_entry_invalid(case: Case) -> Iterator[Observation]:
-    """An entry point of a plugin group names no object, or its group has no name that the specification allows.
-
-    Why: pip and uv install it, and whoever looks for plugins fails at it, or passes over it.
-
-    Mend: correct `[project.entry-points]` in the project and build again.
-    """
-    info = case.facts.dist_info
-    if info is not None and info.entry_points:
-        yield from _faults(info, refused=False)
-
-
-@check("MET006", "script-without-module", upstream=Severity.NOTE)
-def script_without_module(case: Case) -> Iterator[Observation]:
-    """A script's module is not in the wheel, although the package that it names is, or nothing else could bring it.
-
-    Why: the program is installed and ends in `ModuleNotFoundError`. A module of another distribution that the wheel
-    requires is no fault.
-
-    Mend: correct the entry point, or find out why the module was left out of the wheel.
-    """
-    info = case.facts.dist_info
-    if info is None or not info.entry_points:
-        return
-    scripts = [each for each in read_entry_points(info.entry_points)[0] if each.group in SCRIPTS]
-    paths = [installed_path(member.path) for member in case.facts.members] if scripts else []
-    for script in scripts:
-        top = script.module.partition(".")[0]
-        modules = module_names(path for path in paths if path.startswith(script.module.replace(".", "/")))
-        own = any(path.startswith((f"{top}/", f"{top}.")) for path in paths)
-        if script.module not in modules and (own or not (info.requires_dist or _standard(top))):
-            found = f"{script.name} = {script.module}:{script.attribute}"
-            action = "correct the entry point, or pack the module"
-            yield Observation(f"{info.folder}/entry_points.txt", found, f"the module {script.module}", action)
-
-
-def module_names(paths: Iterable[str]) -> frozenset[str]:
-    """Dotted names of the modules, packages and namespace packages that installed files make."""
-    found: set[str] = set()
-    for path in paths:
-        match = _MODULE.fullmatch(path)
-        if match is None:
-            continue
-        parts = match["path"].split("/")
-        if parts[-1] == "__init__" and len(parts) > 1:
-            parts.pop()
-        # A folder with a module below it is a package, with or without an __init__.py.
-        found.update(".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return frozenset(found)
-
-
-_MODULE = re.compile(r"(?P<path>[^.\\]++)(?:\.py|\.(?:[^./]++\.)?+so)")
-
-
-def _standard(top: str) -> bool:
-    import sys
-
-    return top in sys.stdlib_module_names
-
-
 @check("MET007", "licence-file-missing", upstream=Severity.NOTE)
 def licence_file_missing(case: Case) -> Iterator[Observation]:
     """METADATA names a licence file that is not in the wheel.
@@ -330,6 +260,12 @@ def _near(case: Case, info: DistInfo) -> Iterator[str]:
     """Files of the `.dist-info` folder, and those at the top of the packages."""
     yield from info.files
     yield from (member.path for member in case.facts.members if member.path.count("/") < 2)
+
+
+def more(path: str, count: int, expected: str) -> Iterator[Observation]:
+    """What is said in place of the lines of one file that are not named one by one."""
+    if count > MOST_LINES:
+        yield Observation(path, f"{count - MOST_LINES} more such lines", expected, "correct them in the project")
 
 
 def _shortened(text: str) -> str:
