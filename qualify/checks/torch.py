@@ -12,6 +12,7 @@ from qualify.linking.names import shown
 from qualify.linking.resolve import Lack, Miss
 from qualify.linking.tables import release_of, stable_functions
 from qualify.report import Severity
+from qualify.sonames import cuda_majors
 
 _NAMED = 10  # symbols of one member that have a finding of their own
 _MANGLED = 120
@@ -317,3 +318,31 @@ def symbols_not_looked_up(case: Case) -> Iterator[Observation]:
     for libraries, names in sorted(by_library.items()):
         found = f"{len(set(names))} symbols that {libraries} may define: {examples(tuple(dict.fromkeys(names)))}"
         yield Observation("", found, "libraries that are known here", "none needed")
+
+
+@check("TOR015", "cuda-differs-from-torch", upstream=Severity.INCONCLUSIVE)
+def cuda_differs_from_torch(case: Case) -> Iterator[Observation]:
+    """A binary that uses torch needs libraries of another CUDA major than the torch wheel given by `--torch`.
+
+    Why: torch brings its own CUDA's libraries and no other. The import fails (`libcudart.so.12: cannot open shared
+    object file`), or finds a second runtime that happens to be installed, beside torch's in one process.
+
+    Mend: take the wheel, or the torch, of the same CUDA.
+    """
+    torch = case.torch
+    if torch is None:
+        return
+    each = [of for names in torch.needed.values() for name in names if (of := cuda_majors(name))]
+    majors = each[0].intersection(*each) if each else frozenset()  # libcusparse.so.12 is of CUDA 12 and of CUDA 13
+    for path in case.link.uses if majors else ():
+        member = next(one for one in case.link.wheel.binaries if one.path == path)
+        needed = member.elf.needed if member.elf is not None else ()
+        strange = [
+            name
+            for name in needed
+            if name not in case.link.wheel.by_name and (of := cuda_majors(name)) and of.isdisjoint(majors)
+        ]
+        if strange:
+            numbers = ", ".join(map(str, sorted(majors)))
+            action = "take the wheel, or the torch, of the same CUDA"
+            yield Observation(path, f"needs {', '.join(strange)}", f"CUDA {numbers}, as {torch.label} needs", action)

@@ -50,7 +50,9 @@ class Nearest:
         wanted = without_string_abi(readable)
         same = [each for each in candidates if without_string_abi(demangled(each)) == wanted]
         if same:
-            return same[0], is_new_string_abi(same[0]) != is_new_string_abi(name)
+            # A constructor has several symbols that read the same.
+            twin = max(same, key=lambda each: _shared(each, name))
+            return twin, is_new_string_abi(twin) != is_new_string_abi(name)
         likely = [each for each in candidates if _qualified(demangled(each)) == qualified] or candidates
         ratio = difflib.SequenceMatcher(b=wanted[:400], autojunk=False)
         best, score = "", 0.6
@@ -74,6 +76,11 @@ class Nearest:
             yield self._text[start:end]
             seen += 1
             at = self._text.find(piece, end)
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two names begin with alike."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _qualified(readable: str) -> str:

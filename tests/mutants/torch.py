@@ -85,6 +85,12 @@ MUTANTS = (
         lambda: calling("heif_context_alloc", needed=("libz.so.1", "libc.so.6"), requires=()),
         "TOR014",
     ),
+    Case(
+        "a CUDA runtime of another major than torch's",
+        lambda: calling(SIZES, needed=("libtorch_cpu.so", "libcudart.so.12", "libc.so.6")),
+        "TOR015",
+        torch=torch,
+    ),
 )
 
 NEAR_MISSES = (
@@ -101,6 +107,11 @@ NEAR_MISSES = (
         "a torch of CUDA, as METADATA asks for its release",
         lambda: calling(SIZES),
         torch=lambda: torch("2.14.0+cu130"),
+    ),
+    Case(
+        "libraries of torch's CUDA, whatever number is theirs",
+        lambda: calling(SIZES, needed=("libtorch_cpu.so", "libcudart.so.13", "libcusparse.so.12", "libcusolver.so.12")),
+        torch=torch,
     ),
     Case("torch of the other machine", lambda: arm(SHIM), target=SPARK, torch=lambda: torch(machine="aarch64")),
     Case(

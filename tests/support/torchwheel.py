@@ -25,7 +25,7 @@ def torch(version: str = "2.14.0", machine: str = "x86_64") -> ExportIndex:
         "libc10.so": ("libstdc++.so.6", "libc.so.6"),
         "libtorch_cpu.so": ("libc10.so", "libdl.so.2"),
         "libtorch_python.so": ("libtorch_cpu.so",),
-        "libtorch_global_deps.so": ("libcublas.so.13",),
+        "libtorch_global_deps.so": ("libcublas.so.13", "libcusparse.so.12"),
     }
     name = f"torch-{version}-cp312-cp312-manylinux_2_28_{machine}.whl"
     return ExportIndex(name, "0" * 64, "torch", version, machine, libraries, needed)
