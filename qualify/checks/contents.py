@@ -119,7 +119,19 @@ _COMMON = frozenset(
         "venv",
     }
 )
-_FILES = frozenset({"__init__.py", "conftest.py", "noxfile.py", "setup.cfg", "setup.py", "tasks.py", "pyproject.toml"})
+_FILES = frozenset(
+    {
+        "__init__.py",
+        "build_backend.py",
+        "build_utils.py",
+        "conftest.py",
+        "noxfile.py",
+        "setup.cfg",
+        "setup.py",
+        "tasks.py",
+        "pyproject.toml",
+    }
+)
 
 
 @check("MET013", "top-level-stray", upstream=Severity.NOTE)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import sys
+import sysconfig
 import time
 
 import pytest
@@ -47,6 +50,19 @@ def test_functions_data_and_conditions_are_told_apart() -> None:
     assert listed.elsewhere["_Py_RefTotal"] == "Py_REF_DEBUG"
     assert listed.newest >= (3, 15)
     assert listed.newest == max([*listed.added.values()])
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux"
+    or bool(sysconfig.get_config_var("Py_DEBUG") or sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="the list is that of release builds with the GIL on Linux",
+)
+def test_this_interpreter_has_what_the_list_says_and_nothing_of_elsewhere() -> None:
+    listed, here = stable_abi(), sys.version_info[:2]
+    own = {name for name, added in listed.added.items() if added <= here}
+    assert len(own) > 700
+    assert {name for name in own if not hasattr(ctypes.pythonapi, name)} == set()
+    assert {name for name in listed.elsewhere if hasattr(ctypes.pythonapi, name)} == set()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"abi3info": "1", "symbols": {}}', '{"abi3info": "1"}'])
