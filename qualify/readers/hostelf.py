@@ -22,6 +22,7 @@ from qualify.readers.elf import (
     SHT_DYNSYM,
     Header,
     Section,
+    Segment,
     read_header,
     read_sections,
     read_segments,
@@ -78,7 +79,7 @@ def read_host_elf(data: bytes, problems: Problems, symbol_budget: Budget | None 
                 check_extent(segment.offset, segment.size, len(data), "the interpreter's name")
                 interpreter = text(data[segment.offset : segment.offset + min(segment.size, 4096)].rstrip(b"\0"))
             elif segment.type == _PT_DYNAMIC:
-                dynamic = (segment.offset, segment.size)
+                dynamic = segment
             elif segment.type == _PT_GNU_STACK:
                 executable_stack = bool(segment.flags & _PF_X)
         if kind in ("dyn", "exec") and header.machine != EM_CUDA:
@@ -89,7 +90,7 @@ def read_host_elf(data: bytes, problems: Problems, symbol_budget: Budget | None 
     symbols = DynamicSymbols((), ())
     if dynamic is not None:
         with _reported(problems, "dynamic section"):
-            reader.read(*dynamic)
+            reader.read(dynamic, problems)
         with _reported(problems, "dynamic symbols"):
             symbols = _symbols(reader, sections, symbol_budget, problems)
     inits = (name.removeprefix("PyInit_") for name in symbols.exports if name.startswith("PyInit_"))
@@ -149,16 +150,25 @@ class _Dynamic:
         self.version_needs: list[VersionNeed] = []
         self.needs_by_index: dict[int, VersionNeed] = {}
 
-    def read(self, offset: int, size: int) -> None:
+    def read(self, segment: Segment, problems: Problems) -> None:
+        """Read every entry up to the end mark, which is where a loader stops, whatever size the segment says."""
         layout = struct.Struct(self.header.order + ("QQ" if self.header.bits == 64 else "II"))
-        check_extent(offset, size, len(self.data), "the dynamic section")
+        start = self._find(segment.address)
+        if start < 0:
+            if segment.size:
+                raise MalformedError(f"it is loaded to address {segment.address:#x}, where no segment is")
+            return  # a file of debugging information, whose segments have no bytes
+        if start != segment.offset:
+            problems.malformed("dynamic section", f"is loaded from {start:#x}, and said to be at {segment.offset:#x}")
         rows: list[tuple[int, int]] = []
-        for tag, value in layout.iter_unpack(memoryview(self.data)[offset : offset + size - size % layout.size]):
-            if tag == 0:
-                break
-            rows.append((tag, value))
+        at = start
+        while (row := unpack(layout, self.data, at, "an entry"))[0]:
+            rows.append((row[0], row[1]))
+            at += layout.size
             if len(rows) > _MOST_DYNAMIC:
                 raise MalformedError(f"it has more than {_MOST_DYNAMIC} entries")
+        if at + layout.size > start + segment.size:
+            problems.malformed("dynamic section", f"goes on behind the {segment.size} bytes that its header says")
         self.values = values = dict(rows)
         start = max(0, self.place(_DT_STRTAB, "the dynamic strings"))
         self.strings = strings = Strings(self.data, start, start + values.get(_DT_STRSZ, 0), "a dynamic string")
@@ -179,11 +189,16 @@ class _Dynamic:
         """The offset in the file of the address that an entry holds; -1 where there is no such entry."""
         if tag not in self.values:
             return -1
-        address = self.values[tag]
+        found = self._find(self.values[tag])
+        if found < 0:
+            raise MalformedError(f"{what} at address {self.values[tag]:#x} lie in no segment")
+        return found
+
+    def _find(self, address: int) -> int:
         for start, offset, size in self.loads:
             if start <= address < start + size:
                 return offset + address - start
-        raise MalformedError(f"{what} at address {address:#x} lie in no segment")
+        return -1
 
     def relocations(self) -> tuple[Relocations, ...]:
         """Every table of relocations that names symbols."""

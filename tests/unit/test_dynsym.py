@@ -225,3 +225,46 @@ def test_many_symbols_take_linear_time() -> None:
         assert len(facts(data).exports) == count
         took.append(time.process_time() - start)
     assert took[1] < 80 * max(took[0], 0.001)
+
+
+def _dynamic_header(data: bytes, **fields: int) -> bytes:
+    """The file with some fields of the program header of its dynamic section changed."""
+    places = {"offset": 8, "address": 16, "size": 32}
+    header = read_header(data)
+    changed = bytearray(data)
+    for index in range(header.program_count):
+        at = header.program_table + 56 * index
+        if struct.unpack_from("<I", data, at)[0] == 2:
+            for name, value in fields.items():
+                struct.pack_into("<Q", changed, at + places[name], value)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fragment"),
+    [
+        ({"offset": 64}, "and said to be at 0x40"),
+        ({"size": 16}, "goes on behind the 16 bytes"),
+        ({"size": 0}, "goes on behind the 0 bytes"),
+        ({"address": 1 << 40}, "where no segment is"),
+    ],
+)
+def test_a_dynamic_section_that_hides_entries_from_other_tools(fields: dict[str, int], fragment: str) -> None:
+    good = host_elf(needed=["libevil.so"], runpath="/tmp")
+    member, problems = read(_dynamic_header(good, **fields))
+    assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "dynamic section")]
+    assert fragment in problems[0].detail
+    assert member.elf is not None
+    if "address" not in fields:
+        assert (member.elf.needed, member.elf.runpath) == (("libevil.so",), ("/tmp",))
+
+
+def test_a_dynamic_section_without_an_end() -> None:
+    good = host_elf(section_headers=False)
+    header = read_header(good)
+    rows = [struct.unpack_from("<IIQQQQQQ", good, header.program_table + 56 * n) for n in range(header.program_count)]
+    offset, size = next((row[2], row[5]) for row in rows if row[0] == 2)
+    _, problems = read(good[: offset + size - 16])
+    details = {problem.where: problem.detail for problem in problems}
+    assert "an entry" in details["dynamic section"]
+    assert {problem.kind.value for problem in problems} == {"malformed"}
