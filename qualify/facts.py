@@ -166,6 +166,7 @@ class DistInfo:
     files: tuple[str, ...]  # names inside the folder
     metadata: str  # METADATA as it stands, without the description; "" where it is not there or could not be read
     entry_points: str  # entry_points.txt as it stands; "" where it is not there or could not be read
+    build: str  # `Build` of WHEEL, "1"; "" where it states none
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,4 +135,22 @@ def wheel_format(case: Case) -> Iterator[Observation]:
         yield Observation(f"{info.folder}/WHEEL", found, "1.0", "build the wheel again")
 
 
+@check("NAM007", "build-differs", upstream=Severity.NOTE)
+def build_differs(case: Case) -> Iterator[Observation]:
+    """WHEEL's `Build` is another build tag than the file name's.
+
+    Why: the build tag decides which of two files of one version an installer takes. Put into the file name alone, it is
+    lost as soon as the wheel is unpacked and packed again.
+
+    Mend: set it with `wheel pack --build-number` or `wheel tags --build`, which write both.
+    """
+    info = case.facts.dist_info
+    if case.has_wheel_name and info is not None and "WHEEL" in info.files and info.build != case.facts.build_tag:
+        found = f"Build {info.build[:40] or 'missing'}"
+        expected = f"{case.facts.build_tag or 'none'}, as the file name says"
+        yield Observation(
+            f"{info.folder}/WHEEL", found, expected, "set it with `wheel tags --build`, which writes both"
+        )
+
+
 _REBUILD = "build the wheel again, or relabel file name, folder, METADATA and RECORD together"

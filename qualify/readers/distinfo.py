@@ -63,6 +63,7 @@ def read_dist_info(folder: str, paths: Sequence[str], texts: Mapping[str, bytes]
         files=tuple(path.removeprefix(f"{folder}/") for path in paths if path.startswith(f"{folder}/")),
         metadata=_headers(texts.get(f"{folder}/METADATA", b"")) if metadata is not None else "",
         entry_points=_plain_text(f"{folder}/entry_points.txt", texts, problems),
+        build=_value(wheel, "Build"),
     )
 
 

@@ -11,6 +11,11 @@ from tests.mutants.making import (
 from tests.support.wheel import TAG, wheel_filename, wheel_members
 from tests.unit.judging_support import archive, wheel
 
+
+def _built(line: str) -> str:
+    return f"Wheel-Version: 1.0\nGenerator: maker (1)\nRoot-Is-Purelib: false\nTag: {TAG}\n{line}\n"
+
+
 MUTANTS = (
     Case("no WHEEL", lambda: wheel(omit=["axpy-0.1.0.dist-info/WHEEL"]), "NAM001"),
     Case("another name in METADATA", lambda: wheel(metadata=metadata("Name: axpi", "Version: 0.1.0")), "NAM002"),
@@ -31,5 +36,18 @@ MUTANTS = (
         "a wheel format that no installer knows",
         lambda: wheel(wheel=f"Wheel-Version: 2.0\nRoot-Is-Purelib: false\nTag: {TAG}\n"),
         "NAM006",
+    ),
+    Case(
+        "a build tag in the file name alone",
+        lambda: archive(wheel_members(), wheel_filename(tag=f"1-{TAG}")),
+        "NAM007",
+    ),
+    Case("a build tag in WHEEL alone", lambda: wheel(wheel=_built("Build: 2")), "NAM007"),
+)
+
+NEAR_MISSES = (
+    Case(
+        "a build tag in both",
+        lambda: archive(wheel_members(wheel=_built("Build: 1_cu130")), wheel_filename(tag=f"1_cu130-{TAG}")),
     ),
 )

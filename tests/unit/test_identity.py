@@ -159,7 +159,7 @@ def test_a_commit_counts_from_seven_digits(text: str, commit: str, expected: Com
 
 
 def wheel(version: str, *modules: VersionModule) -> WheelFacts:
-    dist_info = DistInfo("", "vllm", version, "", (), (), "", "", "", (), (), "", "")
+    dist_info = DistInfo("", "vllm", version, "", (), (), "", "", "", (), (), "", "", "")
     return WheelFacts(
         FACTS_VERSION, Depth.KERNELS, "vllm.whl", 0, "", "vllm", version, "", (), dist_info, tuple(modules), (), (), ()
     )
