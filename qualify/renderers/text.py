@@ -27,6 +27,8 @@ _COLORS = {
 
 _ORDER = list(Severity)
 _CHANGES = 12  # of a policy, that are listed
+_SYMBOLS = 2  # of a floor, that are named
+_LONGEST = 32  # characters of a symbol
 
 
 def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
@@ -66,7 +68,32 @@ def _report(report: Report) -> RenderableType:
     if report.findings:
         parts.append(_findings(report.findings))
     parts += [Text(f"not judged: {_plain(row)}") for row in report.not_judged]
+    parts += [Text(line) for line in (*_floors(report), *_companions(report))]
     return Group(*parts)
+
+
+def _floors(report: Report) -> list[str]:
+    """What the binaries need of the host at the newest, and the platform tag that is true of that."""
+    lines = []
+    for floor in report.floors:
+        names = ", ".join(map(_short, floor.symbols[:_SYMBOLS])) or "a library as such"
+        more = f" and {floor.symbol_count - _SYMBOLS} more" if floor.symbol_count > _SYMBOLS else ""
+        lines.append(f"needs {_plain(floor.version)} for {_plain(names)}{more} in {_plain(floor.member)}")
+    if report.true_tag:
+        lines.append(f"symbol versions allow the tag {_plain(report.true_tag)}")
+    return lines
+
+
+def _short(name: str) -> str:
+    """A mangled name of a line's length at most."""
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _companions(report: Report) -> list[str]:
+    """The other wheels that this one was held against."""
+    policy = report.policy or {}
+    given = [(name, policy[name]) for name in ("control", "torch") if policy.get(name)]
+    return [f"held against {name} {_plain(row['filename'])}, sha256 {row['sha256'][:12]}" for name, row in given]
 
 
 def _changed(changes: Sequence[PolicyChange]) -> str:

@@ -187,3 +187,24 @@ def test_another_version_of_the_report_is_refused() -> None:
     value = to_json(Report(REPORT_VERSION, "w", "", "p", "1", "t", "release", Verdict.QUALIFIED, (), (), ()))
     with pytest.raises(MalformedError):
         from_json(value, REPORT_VERSION + 1)
+
+
+def test_what_it_was_judged_with_and_what_it_needs_is_said() -> None:
+    report = judge(wheel(), context())
+    assert report.policy is not None
+    floors = (
+        HostFloor("GLIBC_2.28", "axpy/_C.abi3.so", ("log", "pow", "sin"), 7),
+        HostFloor("GLIBCXX_3.4.21", "axpy/_C.abi3.so", ("_Z" + "x" * 80,), 1),
+        HostFloor("GCC_3.0", "axpy/_host.abi3.so", (), 0),
+    )
+    given = {**report.policy, "torch": {"filename": "torch-2.14.0.whl", "sha256": "0123456789abcdef" * 4}}
+    out = renderer("text").render(
+        [dataclasses.replace(report, floors=floors, true_tag="manylinux_2_28_x86_64", policy=given)],
+        width=120,
+        color=False,
+    )
+    assert "needs GLIBC_2.28 for log, pow and 5 more in axpy/_C.abi3.so\n" in out
+    assert "needs GLIBCXX_3.4.21 for _Zxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… in axpy/_C.abi3.so\n" in out
+    assert "needs GCC_3.0 for a library as such in axpy/_host.abi3.so\n" in out
+    assert "symbol versions allow the tag manylinux_2_28_x86_64\n" in out
+    assert "held against torch torch-2.14.0.whl, sha256 0123456789ab\n" in out
