@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,8 +35,8 @@ class Known(NamedTuple):
     sign: str  # what it was known by: a name, or a symbol that it exports
 
 
-_HASH = re.compile(r"(-[0-9a-f]{8})+$")
-_RENAMED = re.compile(r"[^/]*-[0-9a-f]{8}\.(?:[^/]*\.)?so(?:\.[^/]*)?|[^/]*-[0-9a-f]{8}\.so")
+_HASH = re.compile(r"-[0-9a-f]{8}")
+_HASH_LENGTH = 9
 _PYTHON = re.compile(r"libpython3\.[0-9]+t?d?\.so(?:\.1(?:\.0)?)?|libpython3\.so")
 
 # The driver's user-mode libraries, as its packages install them.
@@ -138,14 +139,20 @@ _SIGNATURES: tuple[tuple[Owner, str, tuple[str, ...]], ...] = (
 def stem(name: str) -> str:
     """A file name or soname up to its first dot, without a repair tool's hash: ``libcudart-1a2b3c4d.so.13`` ->
     ``libcudart``."""
-    return _HASH.sub("", name.partition(".")[0])
+    text = name.partition(".")[0]
+    end = len(text)
+    while _HASH.fullmatch(text, max(end - _HASH_LENGTH, 0), end):
+        end -= _HASH_LENGTH
+    return text[:end]
 
 
 def renamed(name: str) -> bool:
     """Whether a name bears a repair tool's hash, so that nobody but the wheel itself can bring the library."""
-    return _RENAMED.fullmatch(name) is not None
+    text, *rest = name.split(".")
+    return "so" in rest and "/" not in name and _HASH.fullmatch(text[-_HASH_LENGTH:]) is not None
 
 
+@lru_cache(maxsize=1024)
 def by_name(name: str) -> Known | None:
     """Whose library a name says it is; None for anybody else's."""
     base = name.rpartition("/")[2]

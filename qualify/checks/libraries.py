@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from qualify import floors, sonames
-from qualify.checks.case import Case
+from qualify.checks.case import Case, examples
 from qualify.checks.floors import judged, not_judged
 from qualify.checks.registry import Observation, check
 from qualify.checks.runpaths import inside
@@ -80,7 +80,7 @@ class _Around:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.own = _own(case)
-        self.requires_torch = _requires(case, "torch")
+        self.requires_torch = "torch" in _required(case)
 
     def brings(self, name: str, machine: str) -> bool:
         """Whether anything that is known brings a library on the target."""
@@ -105,13 +105,12 @@ def _own(case: Case) -> frozenset[str]:
     return frozenset(name for member in shared for name in sonames.names_of(member))
 
 
-def _requires(case: Case, project: str) -> bool:
-    """Whether METADATA requires a project, other than for an extra."""
+def _required(case: Case) -> Iterator[str]:
+    """The normalised names of the projects that METADATA requires, other than for an extra."""
     for line in case.facts.dist_info.requires_dist if case.facts.dist_info is not None else ():
         name = re.match(r"\s*([A-Za-z0-9._-]+)", line)
-        if name and re.sub(r"[-_.]+", "-", name[1]).lower() == project and not re.search(r";.*\bextra\b", line):
-            return True
-    return False
+        if name and not re.search(r"\bextra\b", line.partition(";")[2]):
+            yield re.sub(r"[-_.]+", "-", name[1]).lower()
 
 
 def _unknown(case: Case, members: Iterable[Member], action: str) -> Iterator[Observation]:
@@ -123,7 +122,7 @@ def _unknown(case: Case, members: Iterable[Member], action: str) -> Iterator[Obs
             expected = (
                 "the wheel's own, the tag's, the driver's, CUDA's, torch's, Python's, or one that the matrix names"
             )
-            yield Observation(member.path, f"needs {', '.join(names)}", expected, action)
+            yield Observation(member.path, f"needs {examples(tuple(names), 8)}", expected, action)
 
 
 @check("LIB004", "library-unknown", upstream=Severity.INCONCLUSIVE)
@@ -160,22 +159,23 @@ def renamed_library_missing(case: Case) -> Iterator[Observation]:
 
     Mend: repair the wheel again, as a whole, with a tool that was not interrupted and a patchelf of its time.
     """
-    places: dict[str, str] = {}
+    asked = [
+        (member, name) for member, elf in _binaries(case.facts.members) for name in elf.needed if sonames.renamed(name)
+    ]
+    if not asked:
+        return
+    places: dict[str, set[str]] = {}
     for member in case.facts.members:
         folder, _, base = installed_path(member.path).rpartition("/")
-        places.setdefault(base, folder)
-    reached = {
-        inside(member, entry) for member, elf in _binaries(case.facts.members) for entry in (*elf.runpath, *elf.rpath)
-    }
-    for member, elf in _binaries(case.facts.members):
-        for name in (each for each in elf.needed if sonames.renamed(each)):
-            if name not in places:
-                found, expected = f"needs {name}", "that file in the wheel"
-            elif places[name] not in reached:
-                found, expected = f"needs {name}", f"a run path to {places[name] or 'the top'}"
-            else:
-                continue
-            yield Observation(member.path, found, expected, "repair the wheel again")
+        places.setdefault(base, set()).add(folder)
+    entries = {(m.path, entry): m for m, elf in _binaries(case.facts.members) for entry in (*elf.runpath, *elf.rpath)}
+    reached = {inside(member, entry) for (_, entry), member in entries.items()}
+    for member, name in asked:
+        there = places.get(name, set())
+        if there & reached:
+            continue
+        expected = f"a run path to {min(there) or 'the top'}" if there else "that file in the wheel"
+        yield Observation(member.path, f"needs {name}", expected, "repair the wheel again")
 
 
 @check("LIB007", "torch-not-required", upstream=Severity.NOTE)
@@ -186,7 +186,7 @@ def torch_not_required(case: Case) -> Iterator[Observation]:
 
     Mend: `Requires-Dist: torch==…`, the version that it was built with.
     """
-    if case.facts.dist_info is None or _requires(case, "torch") or _SOURCES[Owner.TORCH].fullmatch(case.facts.name):
+    if case.facts.dist_info is None or "torch" in _required(case) or _SOURCES[Owner.TORCH].fullmatch(case.facts.name):
         return
     own = _own(case)
     asking: dict[str, str] = {}
@@ -197,27 +197,32 @@ def torch_not_required(case: Case) -> Iterator[Observation]:
         for name in names:
             asking.setdefault(name, member.path)
     if asking:
-        found = f"{count} binaries need {', '.join(asking)}, {next(iter(asking.values()))} first"
+        first = next(iter(asking.values()))
+        found = f"{count} binaries need {examples(tuple(asking), 8)}; the first is {first}"
         yield Observation("", found, "Requires-Dist: torch", "require the torch that it was built with")
 
 
-def _mixed(members: Iterable[Member], action: str) -> Iterator[Observation]:
-    """Members whose CUDA libraries are of another major than most."""
+def _mixed(case: Case, members: Iterable[Member], action: str) -> Iterator[Observation]:
+    """Members, and requirements in METADATA, whose CUDA libraries are of another major than most."""
     uses: list[tuple[str, str, frozenset[int]]] = []
     for member, elf in _binaries(members):
         names = dict.fromkeys((*elf.needed, *sonames.names_of(member)))
         uses += [(member.path, name, majors) for name in names if (majors := sonames.cuda_majors(name))]
-    votes = Counter(major for _, _, majors in uses for major in majors)
-    if not votes or all(max(votes, key=lambda major: (votes[major], major)) in majors for _, _, majors in uses):
+    if not uses:
         return
+    for project in _required(case):
+        if match := re.fullmatch(r"nvidia-[a-z0-9-]+-cu([0-9]{2})", project):
+            uses.append(("", f"Requires-Dist: {project}", frozenset({int(match[1])})))
+    votes = Counter(major for _, _, majors in uses for major in majors)
     most = max(votes, key=lambda major: (votes[major], major))
-    other = next(f"{name} of {path}" for path, name, majors in uses if most in majors)
+    other = next(f"{name} of {path or 'METADATA'}" for path, name, majors in uses if most in majors)
     strays: dict[str, list[str]] = {}
     for path, name, majors in uses:
         if most not in majors:
             strays.setdefault(path, []).append(f"{name} (CUDA {' or '.join(map(str, sorted(majors)))})")
     for path, texts in strays.items():
-        yield Observation(path, f"needs or brings {', '.join(texts)}", f"CUDA {most}, as {other}", action)
+        found = f"needs or brings {examples(tuple(texts), 8)}"
+        yield Observation(path, found, f"CUDA {most}, as {other}", action)
 
 
 @check("LIB008", "cuda-majors-mixed")
@@ -229,7 +234,7 @@ def cuda_majors_mixed(case: Case) -> Iterator[Observation]:
 
     Mend: build every part with one toolkit; look which step picked up another nvcc or a precompiled binary.
     """
-    yield from _mixed(judged(case), "build every part with one toolkit")
+    yield from _mixed(case, judged(case), "build every part with one toolkit")
 
 
 @check("LIB009", "cuda-majors-side-by-side", upstream=Severity.NOTE, release=Severity.NOTE)
@@ -241,4 +246,4 @@ def cuda_majors_side_by_side(case: Case) -> Iterator[Observation]:
 
     Mend: nothing; name the project in a matrix of its own to ask for more.
     """
-    yield from _mixed(not_judged(case), "none needed, if the one that fits is loaded")
+    yield from _mixed(case, not_judged(case), "none needed, if the one that fits is loaded")

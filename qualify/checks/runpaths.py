@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from qualify import floors, sonames
-from qualify.checks.case import Case
+from qualify.checks.case import Case, examples
 from qualify.checks.floors import judged
 from qualify.checks.registry import Observation, check
 from qualify.checks.tags import HOST_BINARIES
@@ -51,8 +51,8 @@ def _entries(elf: Elf) -> Iterator[str]:
     yield from dict.fromkeys(entry for entries in lists for entry in entries)
 
 
-def _has_stubs(entry: str) -> bool:
-    return "stubs" in entry.split("/")
+def _shown(entry: str) -> str:
+    return examples((entry,), 1, 200)
 
 
 def _file(entry: str) -> bool:
@@ -74,7 +74,7 @@ def version_need_without_library(case: Case) -> Iterator[Observation]:
         # libc and the loader are in every process, asked for or not.
         strays = [n for n in asked if n not in loaded and n != "libc.so.6" and not floors.is_loader(n)]
         if strays:
-            found = f"versions of {', '.join(strays)}, which it does not load"
+            found = f"versions of {examples(tuple(strays), 8)}, which it does not load"
             yield Observation(member.path, found, "each of them in DT_NEEDED", "repair the wheel again")
 
 
@@ -86,17 +86,24 @@ def absolute_run_path(case: Case) -> Iterator[Observation]:
 
     Mend: link with an $ORIGIN-relative path, or repair the wheel.
     """
+    stubs = _stubs(case)
     for member, elf in _binaries(case):
         for entry in _entries(elf):
-            if entry.startswith("/") and not _file(entry) and not _first_stub(case, member, elf, entry):
-                yield Observation(member.path, f"run path {entry}", "$ORIGIN or none", "link it relative, or repair it")
+            if entry.startswith("/") and not _file(entry) and (member.path, entry) not in stubs:
+                yield Observation(
+                    member.path, f"run path {_shown(entry)}", "$ORIGIN or none", "link it relative, or repair it"
+                )
 
 
-def _first_stub(case: Case, member: Member, elf: Elf, entry: str) -> bool:
-    """Whether an entry leads to the toolkit's stubs, of a binary that needs the driver and has to load."""
-    if not _has_stubs(entry) or not any(sonames.provided_as(name) is sonames.Owner.DRIVER for name in elf.needed):
-        return False
-    return any(each is member for each in judged(case))
+def _stubs(case: Case) -> frozenset[tuple[str, str]]:
+    """Members that have to load and need the driver, with each entry that leads to the toolkit's stubs."""
+    return frozenset(
+        (member.path, entry)
+        for member in judged(case)
+        if (elf := member.elf) is not None and any(sonames.provided_as(n) is sonames.Owner.DRIVER for n in elf.needed)
+        for entry in _entries(elf)
+        if "stubs" in entry.split("/")
+    )
 
 
 @check("LIB012", "stub-driver-in-run-path")
@@ -109,10 +116,13 @@ def stub_driver_in_run_path(case: Case) -> Iterator[Observation]:
     Mend: set CMAKE_SKIP_RPATH or CMAKE_INSTALL_RPATH, or repair the wheel. Linking with a stub is right; looking for it
     at run time is not.
     """
+    stubs = _stubs(case)
     for member, elf in _binaries(case):
         for entry in _entries(elf):
-            if _first_stub(case, member, elf, entry):
-                yield Observation(member.path, f"run path {entry}", "no folder of stubs", "take it out of the run path")
+            if (member.path, entry) in stubs:
+                yield Observation(
+                    member.path, f"run path {_shown(entry)}", "no folder of stubs", "take it out of the run path"
+                )
 
 
 @check("LIB013", "current-folder-in-run-path", upstream=Severity.NOTE)
@@ -127,7 +137,7 @@ def current_folder_in_run_path(case: Case) -> Iterator[Observation]:
     for member, elf in _binaries(case):
         for entry in _entries(elf):
             if not entry.startswith("/") and _ORIGIN.match(entry) is None and not _file(entry):
-                found = f"run path {entry}" if entry else "an empty entry in its run path"
+                found = f"run path {_shown(entry)}" if entry else "an empty entry in its run path"
                 yield Observation(member.path, found, "folders by $ORIGIN", "take it out of the run path")
 
 
@@ -145,7 +155,7 @@ def run_path_leaves_site_packages(case: Case) -> Iterator[Observation]:
         for entry in _entries(elf):
             if _ORIGIN.match(entry) and inside(member, entry) is None and not _file(entry):
                 yield Observation(
-                    member.path, f"run path {entry}", "a folder in site-packages", "count the folders again"
+                    member.path, f"run path {_shown(entry)}", "a folder in site-packages", "count the folders again"
                 )
 
 
@@ -161,7 +171,9 @@ def file_in_run_path(case: Case) -> Iterator[Observation]:
     for member, elf in _binaries(case):
         for entry in _entries(elf):
             if _file(entry):
-                yield Observation(member.path, f"run path {entry}", "a folder", "repair it with a newer patchelf")
+                yield Observation(
+                    member.path, f"run path {_shown(entry)}", "a folder", "repair it with a newer patchelf"
+                )
 
 
 @check("LIB016", "library-by-path")

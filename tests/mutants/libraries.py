@@ -126,6 +126,11 @@ MUTANTS = (
         ),
         "LIB008",
     ),
+    Case(
+        "the requirement of another CUDA's wheels",
+        lambda: needing("libcudart.so.13", "libnvrtc.so.13", requires=["nvidia-cublas-cu12>=12.8"]),
+        "LIB008",
+    ),
     Case("libraries of two CUDA majors in one file", lambda: needing("libcudart.so.13", "libcusolver.so.11"), "LIB008"),
     Case(
         "another project's builds for two CUDA majors",
@@ -152,6 +157,10 @@ NEAR_MISSES = (
     Case(
         "CUDA libraries whose numbers differ by design",
         lambda: needing("libcudart.so.13", "libcufft.so.12", "libcurand.so.10"),
+    ),
+    Case(
+        "the requirement of another CUDA's wheels, for an extra",
+        lambda: needing("libcudart.so.13", requires=["nvidia-cublas-cu12; extra == 'cu12'", "nvidia-cudnn-cu13"]),
     ),
     Case("one CUDA library that two majors have", lambda: needing("libcudart.so.13", "libcusparse.so.12")),
     Case(
