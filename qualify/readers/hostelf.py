@@ -216,25 +216,31 @@ class _Dynamic:
         return tuple(found)
 
     def _versions(self, at: int, count: int, strings: Strings) -> None:
+        """Follow the rows as a loader does, which looks at no count; a count that says less hides rows from others."""
         need = struct.Struct(self.header.order + "HHIII")
         aux = struct.Struct(self.header.order + "IHHII")
-        for _ in range(min(count, _MOST_VERSIONS)):
+        libraries, right = 0, True
+        following = 1
+        while following:
             _, versions, library, first, following = unpack(need, self.data, at, "a needed version")
             name = text(strings.get(library))
-            place = at + first
-            for _ in range(versions):
+            libraries += 1
+            found, place, after = 0, at, first
+            while after:
+                place += after
                 _, _, index, version, after = unpack(aux, self.data, place, "a needed version")
+                found += 1
                 row = VersionNeed(name, text(strings.get(version)))
                 self.version_needs.append(row)
                 self.needs_by_index[index] = row
                 if len(self.version_needs) > _MOST_VERSIONS:
                     raise MalformedError(f"it needs more than {_MOST_VERSIONS} symbol versions")
-                if after == 0:
-                    break
-                place += after
-            if following == 0:
-                break
+            if libraries > _MOST_VERSIONS:
+                raise MalformedError(f"it needs versions of more than {_MOST_VERSIONS} libraries")
+            right = right and found == versions
             at += following
+        if not right or libraries != count:
+            raise MalformedError("the needed symbol versions are more or fewer than it says")
 
 
 def _symbols(

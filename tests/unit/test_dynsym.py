@@ -268,3 +268,24 @@ def test_a_dynamic_section_without_an_end() -> None:
     details = {problem.where: problem.detail for problem in problems}
     assert "an entry" in details["dynamic section"]
     assert {problem.kind.value for problem in problems} == {"malformed"}
+
+
+@pytest.mark.parametrize(("layout", "at", "value"), [("<H", 2, 0), ("<H", 2, 1), ("<H", 2, 9)])
+def test_counts_of_versions_that_hide_rows_from_other_tools(layout: str, at: int, value: int) -> None:
+    good = host_elf(version_needs={"libc.so.6": ["GLIBC_2.17", "GLIBC_2.99"]}, section_headers=False)
+    row = good.index(struct.pack("<2H", 1, 2))
+    broken = bytearray(good)
+    struct.pack_into(layout, broken, row + at, value)
+    member, problems = read(bytes(broken))
+    assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "dynamic section")]
+    assert "more or fewer" in problems[0].detail
+    assert member.elf is not None
+    assert [need.version for need in member.elf.version_needs] == ["GLIBC_2.17", "GLIBC_2.99"]
+
+
+@pytest.mark.parametrize("count", [0, 2, 1 << 40])
+def test_a_count_of_libraries_that_lies(count: int) -> None:
+    member, problems = read(_dynamic(host_elf(), 0x6FFFFFFF, count))
+    assert [(problem.kind.value, problem.where) for problem in problems] == [("malformed", "dynamic section")]
+    assert member.elf is not None
+    assert [need.version for need in member.elf.version_needs] == ["GLIBC_2.28"]
