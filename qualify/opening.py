@@ -10,37 +10,21 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qualify.decompress import Libraries
 from qualify.errors import AssayError, MalformedError, UnavailableError, UnverifiedError, UsageError
-from qualify.facts import (
-    FACTS_VERSION,
-    Depth,
-    DistInfo,
-    Member,
-    MemberKind,
-    Problem,
-    ProblemKind,
-    VersionModule,
-    WheelFacts,
-)
+from qualify.facts import FACTS_VERSION, Depth, Member, MemberKind, Problem, ProblemKind, WheelFacts
 from qualify.readers.archive import STORED, Archive, ArchiveMember, read_archive
 from qualify.readers.binary import Limits, Problems
 from qualify.readers.device import Context
-from qualify.readers.distinfo import (
-    dist_info_folders,
-    is_path_file,
-    is_text_member,
-    read_dist_info,
-    read_path_file,
-    read_version_module,
-)
+from qualify.readers.distinfo import is_text_member
 from qualify.readers.members import read_member
 from qualify.spreading import Helpers
+from qualify.statements import Statements, read_statements
 
 Progress = Callable[[str, int, int], None]
 _BESIDE_LARGEST = 64 << 20  # inflated bytes of the members that are read beside the largest one
@@ -100,7 +84,7 @@ def _cores() -> int:
 
 def _read_all(
     mapped: mmap.mmap, name: str, workers: int, progress: Progress | None, context: Context
-) -> tuple[str, Archive, list[_Read], _Texts]:
+) -> tuple[str, Archive, list[_Read], Statements]:
     """The sha256 of the whole file, its directory, every member but folders in archive order, and the texts."""
     done, in_memory, reads = 0, 0, list[_Read]()
     running: dict[Future[list[_Read]], list[tuple[int, ArchiveMember]]] = {}
@@ -115,7 +99,7 @@ def _read_all(
             total = sum(member.stored_size for member in archive.members) or 1
             paths = [member.path for _, member in members]
             lacking = {index for index, member in members if is_text_member(member.path)}
-            texts = None if lacking else pool.submit(_read_texts, name, paths, {}, context.limits)
+            texts = None if lacking else pool.submit(read_statements, name, paths, {}, context.limits)
             while waiting or running or not digest.done():
                 while len(running) < workers:
                     fitting = _first_fitting(waiting, most_in_memory - in_memory if running else None)
@@ -141,7 +125,7 @@ def _read_all(
                     # Early, while big members are inflated: what it takes is the interpreter alone.
                     reads.sort(key=_index)
                     contents = {read.member.path: read.content for read in reads if read.content is not None}
-                    texts = pool.submit(_read_texts, name, paths, contents, context.limits)
+                    texts = pool.submit(read_statements, name, paths, contents, context.limits)
             assert texts is not None
             return digest.result(), archive, sorted(reads, key=_index), texts.result()
         except BaseException:
@@ -266,47 +250,8 @@ def _inflate(mapped: mmap.mmap, stored: ArchiveMember, context: Context) -> byte
         return context.decompressors.deflate(raw, stored.size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """What file name, METADATA and the other texts say."""
-
-    name: tuple[str, str, str, tuple[str, ...]]  # project, version, build tag, tags
-    dist_info: DistInfo | None
-    version_modules: tuple[VersionModule, ...]
-    path_files: tuple[str, ...]
-    problems: tuple[Problem, ...]
-
-
-def _read_texts(filename: str, paths: Sequence[str], texts: Mapping[str, bytes], limits: Limits) -> _Texts:
-    """:param texts: path -> content of the members that are read as text."""
-    # Imported once the members are being read, so that reading begins early.
-    from packaging.utils import canonicalize_name
-
-    whole = Problems("")
-    modules = [path for path in texts if path.endswith("_version.py")]
-    if len(modules) > limits.version_modules:
-        whole.unreadable("version modules", f"{len(modules)} of them, of which {limits.version_modules} were read")
-    name = _file_name(filename, whole)
-    folders = dist_info_folders(paths)
-    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == name[0]]
-    dist_info = None
-    if len(folders) > 1:
-        whole.malformed("archive", f"has {len(folders)} .dist-info folders: {', '.join(folders[:5])}")
-    if folders:
-        dist_info = read_dist_info((own or list(folders))[0], paths, texts, whole)
-    return _Texts(
-        name=name,
-        dist_info=dist_info,
-        version_modules=tuple(read_version_module(path, texts[path]) for path in modules[: limits.version_modules]),
-        path_files=tuple(
-            line for path, content in texts.items() if is_path_file(path) for line in read_path_file(path, content)
-        ),
-        problems=whole.finish(),
-    )
-
-
 def _facts(
-    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], texts: _Texts, depth: Depth
+    filename: str, size: int, digest: str, archive: Archive, reads: Sequence[_Read], texts: Statements, depth: Depth
 ) -> WheelFacts:
     name, version, build, tags = texts.name
     problems = [*archive.problems, *texts.problems, *(problem for read in reads for problem in read.problems)]
@@ -326,15 +271,3 @@ def _facts(
         members=tuple(read.member for read in reads),
         problems=tuple(problems),
     )
-
-
-def _file_name(filename: str, problems: Problems) -> tuple[str, str, str, tuple[str, ...]]:
-    """Project, version, build tag and tags of a wheel's file name; empty where it is none (PEP 427, 491)."""
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    try:
-        name, version, build, tags = parse_wheel_filename(filename)
-    except (InvalidWheelFilename, ValueError) as error:
-        problems.malformed("file name", f"is no wheel's name ({error})")
-        return "", "", "", ()
-    return str(name), str(version), "".join(map(str, build)), tuple(sorted(map(str, tags)))
