@@ -106,12 +106,13 @@ def _stubs(case: Case) -> frozenset[tuple[str, str]]:
     )
 
 
-@check("LIB012", "stub-driver-in-run-path")
+@check("LIB012", "stub-driver-in-run-path", upstream=Severity.NOTE)
 def stub_driver_in_run_path(case: Case) -> Iterator[Observation]:
     """A binary that needs the driver looks for it in the toolkit's folder of stubs first.
 
-    Why: where a toolkit is installed, the stub is loaded in place of the driver, and every call says that there is no
-    driver (CUDA_ERROR_STUB_LIBRARY). CMake copies the folders of linked libraries into the run path.
+    Why: build images often link the stub there as libcuda.so.1. On such a machine it is loaded in place of the driver,
+    and every call says that there is none (CUDA_ERROR_STUB_LIBRARY). A toolkit as NVIDIA packs it has libcuda.so alone
+    there, which nothing finds under that name. CMake copies the folders of linked libraries into the run path.
 
     Mend: set CMAKE_SKIP_RPATH or CMAKE_INSTALL_RPATH, or repair the wheel. Linking with a stub is right; looking for it
     at run time is not.

@@ -36,7 +36,6 @@ MUTANTS = (
         "a stub of the driver that is found first",
         lambda: host(runpath="/usr/local/cuda/lib64/stubs", needed=("libc.so.6", "libcuda.so.1")),
         "LIB012",
-        profile=UP,
     ),
     Case("an empty entry in a run path", lambda: host(runpath="$ORIGIN:"), "LIB013"),
     Case("a relative run path", lambda: host(runpath="../axpy.libs"), "LIB013"),
