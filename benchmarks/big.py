@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -100,4 +101,4 @@ def _write(out, name: str, raw: bytes, crc: int, size: int, method: int) -> byte
 
 
 if __name__ == "__main__":
-    raise SystemExit("run bench.py --big")
+    print(make(Path(sys.argv[1]), Path(sys.argv[2])))

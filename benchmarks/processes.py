@@ -35,8 +35,8 @@ def measure(command: Sequence[str], *, good: Collection[int] = (0,), cwd: Path |
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         errors.seek(0)
-        if process.returncode not in good:
-            shown = errors.read()[-2000:].decode("utf-8", "replace")
+        shown = errors.read()[-2000:].decode("utf-8", "replace")
+        if process.returncode not in good or "Traceback (most recent call last)" in shown:
             raise SystemExit(f"{' '.join(map(str, command))} ended with {process.returncode}:\n{shown}")
         text = output.read().decode("utf-8", "replace")
     return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text)

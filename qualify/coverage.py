@@ -41,14 +41,14 @@ class MemberKernels:
     """The kernels of one member, and how each runs on the device."""
 
     member: str
-    best: dict[str, Support]  # kernel name -> its best support
+    best: dict[str, Support]  # kernel name -> its best support, in the order of the names
     containers: tuple[ContainerCoverage, ...]
     entries: int  # entries of any kind, those without a kernel as well
     unread: int  # entries that could run on the device, as far as known, and whose kernels could not be read
 
     def having(self, wanted: Callable[[Support], bool]) -> tuple[str, ...]:
         """Names of the kernels whose best support satisfies ``wanted``, sorted."""
-        return tuple(sorted(name for name, best in self.best.items() if wanted(best)))
+        return tuple([name for name, best in self.best.items() if wanted(best)])
 
     @property
     def native(self) -> tuple[str, ...]:
@@ -117,10 +117,12 @@ def kernels_of(member: Member, device: ComputeCapability, only: Callable[[Entry]
         unread += blind
         _improve(best, here)
         if seen is not None:
-            names = sorted(member.symbols[index] for index in here)
-            native = sorted(member.symbols[index] for index, support_ in here.items() if support_.native)
-            containers.append(ContainerCoverage(container.section, container.offset, seen, tuple(names), tuple(native)))
-    by_name = {member.symbols[index]: value for index, value in best.items()}
+            # The member's symbols are sorted, so that their indices sort as their names do, and sooner.
+            order = sorted(here)
+            names = tuple([member.symbols[index] for index in order])
+            native = tuple([member.symbols[index] for index in order if here[index].native])
+            containers.append(ContainerCoverage(container.section, container.offset, seen, names, native))
+    by_name = {member.symbols[index]: best[index] for index in sorted(best)}
     return MemberKernels(member.path, by_name, tuple(containers), entries, unread)
 
 

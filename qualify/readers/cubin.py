@@ -126,9 +126,10 @@ def _kernels(data: bytes, rows: list[tuple[int, ...]], table: int) -> tuple[dict
     owned: set[int] = set()
     # Most symbols are no kernels: the byte that tells is looked for in one pass before any of them is unpacked.
     marks = data[offset + 5 : offset + size : _SYMBOL.size].translate(_IS_ENTRY)
+    unpack_symbol, step = _SYMBOL.unpack_from, _SYMBOL.size
     index = marks.find(1)
     while index >= 0:
-        name, info, _, section, _, _ = _SYMBOL.unpack_from(data, offset + index * _SYMBOL.size)
+        name, info, _, section, _, _ = unpack_symbol(data, offset + index * step)
         if info & 15 == _STT_FUNC and section:
             if section == _SHN_XINDEX:
                 section = unpack(_INDEX, extended, 4 * index, "the table of a symbol's section indices")[0]
