@@ -9,6 +9,7 @@ from qualify.shell import dispatch
 COMMANDS = {
     "inspect": "qualify.commands.inspect",
     "check": "qualify.commands.check",
+    "diff": "qualify.commands.diff",
     "explain": "qualify.commands.explain",
     "identity": "qualify.commands.identity",
     "measure": "qualify.commands.measure",

@@ -1,0 +1,161 @@
+"""What two wheels differ in, as people read it: lost first, then changed, then gained."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from qualify.diffing.values import Architecture, Change, Difference, Kernels, Names, OnDevice, TargetDifference
+
+_LISTED = 5  # names that are listed of many
+_COLORS = {"lost": "red", "slower": "red", "gained": "green", "faster": "green", "changed": "cyan", "unknown": "yellow"}
+
+
+def render(difference: Difference, *, width: int, color: bool, every: bool) -> str:
+    """The text.
+
+    :param width: columns.
+    :param every: lists every kernel and file, and not the first few alone.
+    """
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+        emoji=False,
+    )
+    for line in _lines(difference, every):
+        console.print(line, soft_wrap=True)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip() + "\n"
+
+
+def _lines(difference: Difference, every: bool) -> Iterator[Text]:
+    control, candidate = difference.control, difference.candidate
+    yield Text(f"control    {_plain(control.filename)}  {control.sha256[:12]}  {_megabytes(control.size)}")
+    yield Text(f"candidate  {_plain(candidate.filename)}  {candidate.sha256[:12]}  {_megabytes(candidate.size)}")
+    yield Text()
+    if difference.target is not None:
+        yield from _target(difference.target, every)
+    # With a target its own lines say it; what other architectures lost or gained is for those who ask for all.
+    yield from _kernels(difference.kernels, every, rows=every or difference.target is None)
+    yield from _architectures("lost", difference.architectures_lost)
+    yield from _architectures("gained", difference.architectures_gained)
+    yield from _names("extension", difference.extensions, every)
+    yield from _names("file", difference.files, every)
+    yield from _names("entry point", difference.entry_points, every)
+    yield from _changes("METADATA and tags", difference.metadata)
+    yield from _changes("floors", difference.floors)
+    yield from _changes("compilers", difference.compilers)
+    yield from _sizes(difference)
+    for sentence in difference.unknown:
+        yield _line("unknown", _plain(sentence))
+    yield Text()
+    yield Text(_summary(difference))
+
+
+def _target(target: TargetDifference, every: bool) -> Iterator[Text]:
+    driver = f", driver of CUDA {target.oldest_cuda}" if target.oldest_cuda else ""
+    yield Text(f"what runs on {_plain(target.target)} (compute capability {target.device}{driver})")
+    for row in target.extensions:
+        counts = f"{row.control} kernels run from the control ({row.control_native} natively)"
+        yield Text(f"  {_plain(row.extension)}: {counts}, {row.candidate} from the candidate ({row.candidate_native})")
+        yield from _of_device(row, every)
+    for path in target.lost:
+        yield _line("lost", f"extension {_plain(path)}")
+    for path in target.gained:
+        yield _line("gained", f"extension {_plain(path)}")
+    yield Text()
+
+
+def _of_device(row: OnDevice, every: bool) -> Iterator[Text]:
+    for kind, names in (
+        ("lost", row.lost),
+        ("slower", row.slower),
+        ("unknown", row.unknown),
+        ("gained", row.gained),
+        ("faster", row.faster),
+    ):
+        if names:
+            yield _line(kind, f"{len(names)} kernels", indent=4)
+            yield from _listed(names, every, indent=6)
+
+
+def _kernels(found: Sequence[Kernels], every: bool, *, rows: bool) -> Iterator[Text]:
+    differing = [row for row in found if row.lost or row.gained]
+    equal = len(found) - len(differing)
+    if found:
+        yield Text(f"kernels: {equal} of {len(found)} pairs of extension and architecture that both hold are equal")
+    for row in differing if rows else ():
+        yield Text(f"  {_plain(row.extension)} {row.architecture}: {row.control} before, {row.candidate} now")
+        for kind, names in (("lost", row.lost), ("gained", row.gained)):
+            if names:
+                yield _line(kind, f"{len(names)} kernels", indent=4)
+                yield from _listed(names, every, indent=6)
+
+
+def _architectures(kind: str, rows: Sequence[Architecture]) -> Iterator[Text]:
+    for row in rows:
+        kernels = f", {row.kernels} kernels" if row.kernels else ""
+        yield _line(kind, f"{row.architecture} of {_plain(row.extension)}{kernels}")
+
+
+def _names(what: str, names: Names, every: bool) -> Iterator[Text]:
+    for kind, found in (("lost", names.lost), ("changed", names.changed), ("gained", names.gained)):
+        if found:
+            yield _line(kind, f"{len(found)} {what}{'s' if len(found) > 1 else ''}")
+            yield from _listed(found, every, indent=4)
+
+
+def _changes(title: str, changes: Sequence[Change]) -> Iterator[Text]:
+    if changes:
+        yield Text(title)
+    for each in changes:
+        where = f"{_plain(each.where)} " if each.where else ""
+        yield _line("changed", f"{where}{_plain(each.what)}: {_said(each.control)} -> {_said(each.candidate)}")
+
+
+def _sizes(difference: Difference) -> Iterator[Text]:
+    if difference.sizes:
+        yield Text("sizes")
+    for each in difference.sizes:
+        ratio = f" ({100 * (each.candidate - each.control) / each.control:+.1f} %)" if each.control else ""
+        where = _plain(each.where) or "the wheel"
+        yield _line("changed", f"{where}: {_megabytes(each.control)} -> {_megabytes(each.candidate)}{ratio}")
+
+
+def _summary(difference: Difference) -> str:
+    if difference.loses:
+        return "something is lost" + ("; something could not be compared" if difference.leaves_open else "")
+    return "something could not be compared" if difference.leaves_open else "nothing is lost"
+
+
+def _listed(names: Sequence[str], every: bool, *, indent: int) -> Iterator[Text]:
+    shown = names if every else names[:_LISTED]
+    for name in shown:
+        yield Text(" " * indent + _plain(name))
+    if len(names) > len(shown):
+        yield Text(" " * indent + f"and {len(names) - len(shown)} more: --all lists them, and --json has them")
+
+
+def _line(kind: str, text: str, *, indent: int = 2) -> Text:
+    return Text.assemble(" " * indent, (f"{kind:8}", _COLORS[kind]), text)
+
+
+def _said(text: str) -> str:
+    return _plain(text) if text else "none"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _plain(text: str) -> str:
+    """Text from a wheel without what a terminal would act on."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
