@@ -1,7 +1,7 @@
 """Whose a shared library is, by its name or by what it exports: the driver's, CUDA's, torch's; and of which CUDA.
 
-A repair tool that bundles a library renames it (auditwheel: ``libcudart-1a2b3c4d.so.13.0.48``, file and soname alike),
-so the hash is taken off before a name is looked up.  A library under a name of its own is known by its exports: each
+A repair tool that bundles a library renames it, file and soname alike: ``libcudart-1a2b3c4d.so.13.0.48`` by auditwheel,
+``libcudart.1a2b3c4d.so.13`` by torchvision's script.  So the hash is taken off before a name is looked up.  A library under a name of its own is known by its exports: each
 signature is a set of functions far apart in the library's interface, all of which have to be there.  A shim that loads
 the real library at run time, or one linked with the static CUDA runtime, exports a few of them or none.
 """
@@ -137,8 +137,7 @@ _SIGNATURES: tuple[tuple[Owner, str, tuple[str, ...]], ...] = (
 
 
 def stem(name: str) -> str:
-    """A file name or soname up to its first dot, without a repair tool's hash: ``libcudart-1a2b3c4d.so.13`` ->
-    ``libcudart``."""
+    """A name up to its first dot, without a repair tool's hash: ``libcudart-1a2b3c4d.so.13`` -> ``libcudart``."""
     text = name.partition(".")[0]
     end = len(text)
     while _HASH.fullmatch(text, max(end - _HASH_LENGTH, 0), end):
@@ -147,9 +146,15 @@ def stem(name: str) -> str:
 
 
 def renamed(name: str) -> bool:
-    """Whether a name bears a repair tool's hash, so that nobody but the wheel itself can bring the library."""
+    """Whether a name bears a repair tool's hash, so that nobody but the wheel itself can bring the library.
+
+    Eight digits without a letter may be a date or a version, and are taken for no hash.
+    """
     text, *rest = name.split(".")
-    return "so" in rest and "/" not in name and _HASH.fullmatch(text[-_HASH_LENGTH:]) is not None
+    if "so" not in rest or "/" in name:
+        return False
+    places = (text[-_HASH_LENGTH:], *(f"-{part}" for part in rest[: rest.index("so")]))
+    return any(_HASH.fullmatch(place) and not place[1:].isdigit() for place in places)
 
 
 @lru_cache(maxsize=1024)

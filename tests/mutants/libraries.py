@@ -84,6 +84,12 @@ MUTANTS = (
         profile=UP,
     ),
     Case(
+        "the CUDA runtime under a hash of another kind",
+        lambda: with_library(f"{LIBS}/libcudart.e8e8b82a.so.13", host_elf(soname="libcudart.e8e8b82a.so.13")),
+        "LIB003",
+        profile=UP,
+    ),
+    Case(
         "the CUDA runtime under another name, by what it exports",
         lambda: with_library("axpy/libruntime.so", host_elf(soname="libruntime.so", defined=CUDART)),
         "LIB003",
