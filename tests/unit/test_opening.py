@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from qualify import opening
 from qualify.errors import MalformedError, UsageError
 from qualify.facts import MemberKind, ProblemKind, WheelFacts
 from qualify.opening import read_wheel
+from qualify.readers.archive import ArchiveMember
 from qualify.readers.binary import Limits
+from qualify.readers.device import Context
 from tests.support.wheel import (
     TAG,
     ZipMember,
@@ -190,3 +196,59 @@ def test_texts_modules_and_problems_are_bounded(tmp_path: Path) -> None:
     assert facts.dist_info.record == ()
     members = [ZipMember(f"{index}.so", b"\x7fELF", method=0) for index in range(5)]
     assert len(_open(tmp_path, members, limits=Limits(problems=2)).problems) == 5
+
+
+def test_what_is_in_memory_at_one_time_is_the_largest_member_and_little_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [900, 700, 500, 400, 300, 200, *([20] * 30)]
+    files = {f"axpy/{index}.bin": os.urandom(size << 10) for index, size in enumerate(sizes)}
+    path = write_wheel(tmp_path, files=files)
+    monkeypatch.setattr(opening, "_BATCH", 100 << 10)
+    monkeypatch.setattr(opening, "_BESIDE_LARGEST", 450 << 10)
+    lock, held, most, together = threading.Lock(), [0], [0], [0]
+    running = [0]
+    really = opening._read_batch
+
+    def read_batch(mapped: mmap.mmap, batch: list[tuple[int, ArchiveMember]], context: Context) -> list[opening._Read]:
+        amount = sum(member.size for _, member in batch)
+        with lock:
+            held[0] += amount
+            running[0] += 1
+            most[0], together[0] = max(most[0], held[0]), max(together[0], running[0])
+        time.sleep(0.002)
+        try:
+            return really(mapped, batch, context)
+        finally:
+            with lock:
+                held[0] -= amount
+                running[0] -= 1
+
+    monkeypatch.setattr(opening, "_read_batch", read_batch)
+    facts = read_wheel(path, workers=4)
+    assert most[0] <= (900 + 450) << 10
+    assert together[0] > 1
+    assert [member.size for member in facts.members if member.path.endswith(".bin")] == [size << 10 for size in sizes]
+
+
+def test_small_members_come_right_behind_the_first_big_ones() -> None:
+    sizes = [60 << 20, 5 << 20, 50 << 20, 1, 3 << 20, 2 << 20, 40 << 20]
+    members = [(index, ArchiveMember(str(index), 0, 0, size, size, 0, False)) for index, size in enumerate(sizes)]
+
+    def order(workers: int) -> list[list[int]]:
+        return [[index for index, _ in batch] for batch in opening._batches(members, workers)]
+
+    assert order(1) == order(2) == [[0], [4], [5, 3], [2], [6], [1]]
+    assert order(4) == [[0], [2], [6], [4], [5, 3], [1]]
+
+
+def test_texts_are_read_in_the_archives_order(tmp_path: Path) -> None:
+    """Small members go to threads by size; what the facts say does not follow that."""
+    files = {
+        f"axpy/{name}/_version.py": f"__version__ = '{name}'\n" + "#" * size
+        for name, size in zip("abcd", (9, 4000, 2, 800), strict=True)
+    }
+    files |= {"a.pth": "/x\n", "b.pth": "/y\n" * 200}
+    facts = read_wheel(write_wheel(tmp_path, files=files), workers=3)
+    assert [module.version for module in facts.version_modules] == ["0.1.0", "a", "b", "c", "d"]
+    assert facts.path_files[:2] == ("a.pth: /x", "b.pth: /y")
