@@ -1,9 +1,10 @@
 """Whose a shared library is, by its name or by what it exports: the driver's, CUDA's, torch's; and of which CUDA.
 
 A repair tool that bundles a library renames it, file and soname alike: ``libcudart-1a2b3c4d.so.13.0.48`` by auditwheel,
-``libcudart.1a2b3c4d.so.13`` by torchvision's script.  So the hash is taken off before a name is looked up.  A library under a name of its own is known by its exports: each
-signature is a set of functions far apart in the library's interface, all of which have to be there.  A shim that loads
-the real library at run time, or one linked with the static CUDA runtime, exports a few of them or none.
+``libcudart.1a2b3c4d.so.13`` by torchvision's script.  So the hash is taken off before a name is looked up.  A library
+under a name of its own is known by its exports: each signature is a set of functions far apart in the library's
+interface, all of which have to be there.  A shim that loads the real library at run time, or one linked with the static
+CUDA runtime, exports a few of them or none.
 """
 
 from __future__ import annotations
