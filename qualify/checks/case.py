@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qualify.arch import ComputeCapability, DriverAnswer
 from qualify.checks.needs import above_ceilings, importable
 from qualify.coverage import MemberKernels, entry_driver, kernels_of
+from qualify.diffing.parity import Parity, parity
 from qualify.facts import Entry, Member, MemberKind, WheelFacts, installed_path
 from qualify.facts import module_path as module_path
 from qualify.linking.link import Link
@@ -82,6 +83,14 @@ class Case:
     def link(self) -> Link:
         """Undefined symbols and who defines them, against ``torch`` where one is given."""
         return Link(self.facts, self.torch)
+
+    @cached_property
+    def parity(self) -> Parity | None:
+        """What the target runs of this wheel and of its control; None without a control that says something."""
+        control = self.control
+        if control is None or control.sha256 == self.facts.sha256 or control.name != self.facts.name:
+            return None
+        return parity(self.facts, control, self.policy.device, self.policy.oldest_cuda)
 
     @cached_property
     def torch_pins(self) -> tuple[TorchPin, ...]:

@@ -1,4 +1,4 @@
-"""What two wheels differ in, as frozen values: ``control`` is what was there before, ``candidate`` what is there now."""
+"""What two wheels differ in, frozen: ``control`` is what was there before, ``candidate`` what is there now."""
 
 from __future__ import annotations
 
