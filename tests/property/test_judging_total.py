@@ -14,6 +14,7 @@ from qualify.facts import (
     FACTS_VERSION,
     Compression,
     Container,
+    Depth,
     DistInfo,
     Elf,
     Entry,
@@ -72,12 +73,28 @@ containers = st.builds(
 )
 needs = st.builds(
     VersionNeed,
-    library=anything,
-    version=st.sampled_from(("GLIBC_2.34", "GLIBC_", "GLIBC_2.x", "GLIBCXX_3.4.99", "GLIBC_PRIVATE", "GLIBC_1..2"))
+    library=st.sampled_from(("libc.so.6", "libstdc++.so.6", "libz.so.1")) | anything,
+    version=st.sampled_from(
+        (
+            "GLIBC_2.34",
+            "ZLIB_1.2.9",
+            "CXXABI_FLOAT128",
+            "GLIBC_",
+            "GLIBC_2.x",
+            "GLIBCXX_3.4.99",
+            "GLIBC_PRIVATE",
+            "GLIBC_1..2",
+        )
+    )
     | anything,
 )
+libraries = st.sampled_from(("libcudart.so.12", "libz-1a2b3c4d.so.1", "libtorch.so", "/a/b.so", "libpython3.so"))
+folders = st.sampled_from(("$ORIGIN/../..", "${ORIGIN}", "", "/usr/stubs", "lib", "$ORIGIN/x.so.1", "$ORIGINAL"))
 elves = st.builds(
     Elf,
+    needed=st.lists(libraries | anything, max_size=4).map(tuple),
+    rpath=st.lists(folders | anything, max_size=3).map(tuple),
+    runpath=st.lists(folders | anything, max_size=3).map(tuple),
     bits=st.sampled_from((32, 64)),
     little_endian=st.booleans(),
     machine=st.sampled_from(("x86_64", "aarch64", "cuda", "em-7")),
@@ -105,6 +122,7 @@ info = st.builds(
 facts = st.builds(
     WheelFacts,
     version=st.just(FACTS_VERSION),
+    depth=st.just(Depth.KERNELS),
     name=st.sampled_from(("axpy", "other")),
     wheel_version=versions,
     tags=st.lists(tags, max_size=3).map(tuple),
