@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from qualify import factsjson, judging, opening, policies
-from qualify.errors import RefusedError, UsageError
+from qualify.errors import RefusedError, UnavailableError, UsageError
 from qualify.evidencejson import CHECK_AGAIN, Document, load, path_for, targets_beside, to_json, tool_version, write
 from qualify.facts import WheelFacts
 from qualify.files import Digest, sha256_of
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 ReadProgress = Callable[[str, int, int], None]
+ControlOf = Callable[[str], WheelFacts | None]  # of a target
 
 
 class Evidence:
@@ -141,14 +142,19 @@ def prove(
     *,
     progress: ReadProgress | None = None,
     accept_overridden: bool = False,
+    controls: ControlOf | None = None,
 ) -> Evidence:
     """Hash, read and judge ``wheel`` again with the current matrix, and hold the result against ``document``.
 
     :param accept_overridden: take a wheel that only waivers let through.
+    :param controls: the control that the matrix names for a target, read anew.
+    :raises UnavailableError: the matrix names a control, and nobody can hand it in here.
     :raises RefusedError: anything differs, or the wheel is not qualified; each way with a reason of its own.
     :raises ConfigurationError: the matrix holds a waiver that nobody can grant.
     """
-    return prove_each([document], wheel, loaded, progress=progress, accept_overridden=accept_overridden)[0]
+    return prove_each(
+        [document], wheel, loaded, progress=progress, accept_overridden=accept_overridden, controls=controls
+    )[0]
 
 
 def prove_each(
@@ -158,6 +164,7 @@ def prove_each(
     *,
     progress: ReadProgress | None = None,
     accept_overridden: bool = False,
+    controls: ControlOf | None = None,
 ) -> tuple[Evidence, ...]:
     """:func:`prove` for several targets of one wheel, which is hashed and read once; all hold, or none is given."""
     policies.require_grantable(loaded)
@@ -170,14 +177,37 @@ def prove_each(
     if facts.sha256 != digest.sha256:
         raise RefusedError("the wheel changed while it was read", where=str(wheel), action="leave it alone, run again")
     accepted = (Verdict.QUALIFIED, Verdict.OVERRIDDEN) if accept_overridden else (Verdict.QUALIFIED,)
-    return tuple(_judged_again(document, wheel, facts, loaded, accepted) for document in documents)
+    return tuple(
+        _judged_again(document, wheel, facts, loaded, accepted, _control(document, loaded, controls))
+        for document in documents
+    )
+
+
+def _control(document: Document, loaded: LoadedMatrix, controls: ControlOf | None) -> WheelFacts | None:
+    named = loaded.matrix.targets[document.target].control
+    if named is None:
+        return None
+    if controls is None:
+        raise UnavailableError(
+            f"the control {named.wheel} of {document.target} is not at hand",
+            where=document.filename,
+            expected="the wheel that the evidence was held against",
+        )
+    return controls(document.target)
 
 
 def _judged_again(
-    document: Document, wheel: Path, facts: WheelFacts, loaded: LoadedMatrix, accepted: Collection[Verdict]
+    document: Document,
+    wheel: Path,
+    facts: WheelFacts,
+    loaded: LoadedMatrix,
+    accepted: Collection[Verdict],
+    control: WheelFacts | None,
 ) -> Evidence:
     where = path_for(wheel, document.target).name
-    context = judging.Context(matrix=loaded.matrix, target=document.target, profile=Profile(document.profile))
+    context = judging.Context(
+        matrix=loaded.matrix, target=document.target, profile=Profile(document.profile), control=control
+    )
     report = judging.judge(facts, context)
     _same_result(document, facts, report, where)
     if report.verdict not in accepted:

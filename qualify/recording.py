@@ -23,6 +23,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 from qualify import evidence as statements
 from qualify import identity, matrix, measuring
+from qualify.controls import Controls
 from qualify.errors import AssayError, ConfigurationError, DriftError, RefusedError, UsageError
 from qualify.evidence import Evidence, ReadProgress
 from qualify.files import locked, write_atomic
@@ -84,7 +85,14 @@ def record(
         document = statements.load(evidence_path or statements.path_for(wheel, target))
         if document.target != target:
             raise RefusedError(f"evidence for {document.target}", where=wheel.name, expected=f"evidence for {target}")
-        evidence = statements.prove(document, wheel, loaded, progress=progress, accept_overridden=accept_overridden)
+        evidence = statements.prove(
+            document,
+            wheel,
+            loaded,
+            progress=progress,
+            accept_overridden=accept_overridden,
+            controls=Controls(loaded).of_target,
+        )
         observation = _measure(
             evidence, loaded, runner=runner, dependencies=dependencies, find_links=find_links, now=now
         )

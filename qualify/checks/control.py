@@ -121,7 +121,8 @@ def container_gap(case: Case) -> Iterator[Observation]:
 def slower_than_control(case: Case) -> Iterator[Observation]:
     """Kernels that are native in the required control reach the target only as PTX, where the matrix allows that.
 
-    Why: `code: jit` is the least that is asked, and the control gave more. The first launch waits for the driver's JIT in every process, and the features of `a` and `f` are gone.
+    Why: `code: jit` is the least that is asked, and the control gave more. The first launch waits for the driver's JIT
+    in every process, and the features of `a` and `f` are gone.
 
     Mend: add the target's architecture for their sources, or list them under `jit_ok` with the reason.
     """

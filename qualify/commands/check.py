@@ -49,6 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--torch", metavar="WHEEL", help="look every symbol up in this torch: a wheel file, or torch==2.14.0"
     )
+    parser.add_argument(
+        "--control",
+        metavar="WHEEL",
+        help="hold it against this wheel: a file, or vllm==0.33.0; default: the control that the matrix names",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results as JUnit XML, for CI to show")
     parser.add_argument(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qualify.errors import ConfigurationError, MalformedError, UsageError
+from qualify.subjects import is_requirement
 
 if TYPE_CHECKING:
     from qualify.judging import Context
     from qualify.matrix import LoadedMatrix
-
-#: A requirement, as opposed to a file's path: a project name and a version to compare with.
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(===|==|~=|!=|<=|>=|<|>).+")
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,9 @@ def matrix_of(arguments: argparse.Namespace) -> LoadedMatrix | None:
     """
     if bool(arguments.machine) != bool(arguments.cc):
         raise UsageError("--machine and --cc belong together", action="give both, or --target")
-    if arguments.evidence and (arguments.require or arguments.machine or arguments.torch):
+    if arguments.evidence and (arguments.require or arguments.machine or arguments.torch or arguments.control):
         # Evidence is proven against the matrix as it stands; a run with other demands could never be proven again.
-        action = "leave --require, --torch, --machine and --cc out"
+        action = "leave --require, --torch, --control, --machine and --cc out; the matrix names a target's control"
         raise UsageError("--evidence takes the matrix's own demands", action=action)
     if arguments.machine:
         if arguments.target or arguments.all_targets or arguments.pin or arguments.matrix:
@@ -109,7 +106,3 @@ def _targets_of(subject: str, loaded: LoadedMatrix) -> tuple[str, ...]:
     targets = loaded.matrix.targets
     fitting = tuple(id_ for id_, target in targets.items() if name.endswith(f"_{target.machine}.whl"))
     return fitting or tuple(targets)
-
-
-def is_requirement(subject: str) -> bool:
-    return _REQUIREMENT.fullmatch(subject) is not None and not Path(subject).exists()

@@ -15,6 +15,7 @@ from qualify.readahead import ReadAhead
 
 if TYPE_CHECKING:
     from qualify.commands.check_jobs import Job
+    from qualify.controls import Controls
     from qualify.evidencejson import Document
     from qualify.facts import WheelFacts
     from qualify.judging import Context
@@ -35,6 +36,7 @@ class Session:
         self._ahead = ahead
         self._read: dict[Path, WheelFacts | AssayError] = {}
         self._earlier = _evidence(arguments.since)
+        self._controls: Controls | None = None
         self._torches: dict[Host, ExportIndex] = {}
 
     def report(self, job: Job) -> Report:
@@ -67,9 +69,31 @@ class Session:
 
     def _completed(self, job: Job) -> Context:
         """The job's context with the other wheels that this one is held against; each is read once for all jobs."""
-        if not self._arguments.torch:
-            return job.context
-        return replace(job.context, torch=self._torch(job.context))
+        context = replace(job.context, control=self._control(job.context))
+        return replace(context, torch=self._torch(context)) if self._arguments.torch else context
+
+    def _control(self, context: Context) -> WheelFacts | None:
+        """The facts of `--control`, else of the control that the matrix names for the target."""
+        if not self._arguments.control and (self._loaded is None or context.matrix is None):
+            return None
+        from qualify.controls import Controls, Host
+
+        if self._controls is None:
+            self._controls = Controls(self._loaded, progress=progress())
+        try:
+            if not self._arguments.control:
+                return self._controls.of_target(context.target)
+            python = f"{sys.version_info.major}.{sys.version_info.minor}"
+            host = Host(context.bare.machine if context.bare is not None else "", python)
+            if context.bare is None and context.matrix is not None:
+                target = context.matrix.targets[context.target]
+                host = Host(target.machine, target.python[0], target.ceilings.glibc)
+            return self._controls.given(self._arguments.control, host)
+        except MalformedError as error:
+            # Not the candidate's fault: nothing is said of it.
+            raise UsageError(
+                f"the control {error.what}", where=error.where, expected=error.expected, action=error.action
+            ) from error
 
     def _torch(self, context: Context) -> ExportIndex:
         """The exports of the torch wheel of `--torch`, as the job's target would have it."""

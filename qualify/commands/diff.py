@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualify.commands.check_jobs import is_requirement
 from qualify.errors import ExitCode, MalformedError, UsageError
+from qualify.subjects import is_requirement
 
 if TYPE_CHECKING:
     from qualify.arch import ComputeCapability

@@ -80,6 +80,7 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
     :raises RefusedError: there is none, it proves nothing, or its profile is not enough.
     """
     from qualify import evidence, matrix
+    from qualify.controls import Controls
     from qualify.errors import RefusedError
 
     if not wheel.is_file():
@@ -114,7 +115,10 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
             )
         documents.append(document)
     print(f"proving {wheel.name} for {', '.join(targets)} again", file=sys.stderr)
-    return evidence.prove_each(documents, wheel, loaded, accept_overridden=arguments.accept_overridden)
+    controls = Controls(loaded).of_target
+    return evidence.prove_each(
+        documents, wheel, loaded, accept_overridden=arguments.accept_overridden, controls=controls
+    )
 
 
 def _progress(name: str, done: int, total: int) -> None:

@@ -78,10 +78,10 @@ def axpy(
     """A wheel that qualifies for ``target`` of :data:`MATRIX`."""
     folder.mkdir(parents=True, exist_ok=True)
     machine = target.partition("-")[0]
-    extensions = {"axpy/_C": {TARGETS[target]: ["axpy_kernel"]}, "axpy/_host": {}}
+    options.setdefault("extensions", {"axpy/_C": {TARGETS[target]: ["axpy_kernel"]}, "axpy/_host": {}})
     content = {"axpy/__init__.py": INIT, **(files or {})}
     tag = f"cp311-abi3-manylinux_2_28_{machine}"
-    return write_wheel(folder, version=version, tag=tag, extensions=extensions, files=content, **options)
+    return write_wheel(folder, version=version, tag=tag, files=content, **options)  # type: ignore[arg-type]
 
 
 def judged(wheel: Path, target: str, matrix_path: Path, profile: Profile = Profile.RELEASE) -> Qualified:
