@@ -127,14 +127,16 @@ def steps(wheel: Path) -> Iterator[chain.Step]:
 def report(wheel: Path, workers: int, best: dict[str, Measured], chained: list[chain.Step]) -> int:
     largest = largest_member(wheel)
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.0f} MB, {workers} workers, best of the rounds")
-    print(f"  {'':<24} {'seconds':>8} {'of floor':>9} {'processor':>10} {'peak MiB':>9}")
+    print(f"  load of the machine over the last 5 minutes: {os.getloadavg()[1]:.1f}, our own work included")
+    print(f"  {'':<24} {'seconds':>8} {'of floor':>9} {'processor':>10} {'of floor':>9} {'peak MiB':>9}")
     lines: list[tuple[str, bool]] = []
     for name, (against, most) in ROWS.items():
         measured = best[name]
         ratio = measured.seconds / best[against].seconds if against else 0.0
         shown = f"{ratio:.2f}" if against else ""
+        work = f"{measured.processor / best[against].processor:.2f}" if against else ""
         peak = "" if name.startswith("floor") else f"{measured.peak >> 20}"
-        print(f"  {name:<24} {measured.seconds:8.2f} {shown:>9} {measured.processor:9.2f}s {peak:>9}")
+        print(f"  {name:<24} {measured.seconds:8.2f} {shown:>9} {measured.processor:9.2f}s {work:>9} {peak:>9}")
         if against:
             lines.append((f"{name}: {ratio:.2f} of {most:g} times the {against}", ratio <= most))
     peak = max(measured.peak for name, measured in best.items() if not name.startswith("floor"))
