@@ -243,8 +243,8 @@ def internal_symbol(case: Case) -> Iterator[Observation]:
     for member, elf in floors.binaries(case.facts, case.policy.machine):
         promise = floors.policy_for_tag(floors.promised(platforms(case), case.policy.machine))
         forbidden = promise.internal if promise is not None else {}
-        strong = {each.name for each in elf.imports if not each.weak} if forbidden.keys() & set(elf.needed) else set()
         for library in sorted(forbidden.keys() & set(elf.needed)):
+            strong = {each.name for each in elf.imports if not each.weak and each.library in ("", library)}
             if names := tuple(sorted(forbidden[library] & strong)):
                 found = f"takes {examples(names, 3)} of {library}"
                 yield Observation(member.path, found, "public symbols of the host's libraries", "link it statically")
