@@ -118,7 +118,7 @@ def builder(loaded: LoadedMatrix, tmp_path: Path) -> Builder:
 def test_a_wheel_its_log_and_its_receipt(builder: Builder) -> None:
     built = builder(ready())
     assert builder.steps == ["preflight", "environment", "preflight", "preflight", "compile"]
-    name = "tiny-1.0-cp312-cp312-manylinux_2_17_x86_64.whl"
+    name = "tiny-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
     assert builder.left == sorted([name, f"{name}.log", f"{name}.receipt.json", f"{TARGET}.log"])
     assert read_wheel(built.wheel).problems == ()
     log = built.log.read_text()
@@ -293,7 +293,7 @@ def test_a_cross_build_runs_on_the_engines_machine_and_gets_the_label(builder: B
 
     found = good_facts()
     built = builder(ready(compile=compile_, preflight=prints(found)), target="aarch64-sm121")
-    assert built.wheel.name == "tiny-1.0+sm121-cp312-cp312-manylinux_2_17_aarch64.whl"
+    assert built.wheel.name == "tiny-1.0+sm121-cp312-cp312-manylinux_2_28_aarch64.whl"
     assert builder.engine.asked[0].role == "cross"
     assert builder.engine.asked[0].machine == "x86_64"
     assert "set(CMAKE_SYSTEM_PROCESSOR aarch64)" in toolchains[0]
