@@ -204,9 +204,18 @@ def device_table(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Ratios in one run: our reading against inflating alone."""
-    _install(session)
+    """Inspecting and judging beside a floor and beside today's tools; `-- --big` for a wheel of 2 GB."""
+    _install(session, "peers")
     session.run("python", "benchmarks/bench.py", *session.posargs)
+
+
+@nox.session
+def refresh(session: nox.Session) -> None:
+    """Write the data that checks go by anew: auditwheel's policies, CPython's stable ABI, torch's stable interface."""
+    session.install("-q", "--upgrade", "auditwheel", "abi3info", "requests", "packaging", "pip", "unearth")
+    _install(session)
+    for name in session.posargs or ["manylinux", "abi3", "torch_stable"]:
+        session.run("python", f"tools/refresh_{name}.py")
 
 
 @nox.session
@@ -214,6 +223,7 @@ def generate(session: nox.Session) -> None:
     """Write the generated files again: JSON schemas and docs/checks.md."""
     _install(session)
     session.run("python", "-m", "qualify.matrix.schema", "docs/schema")
+    session.run("python", "-m", "qualify.factsschema", "docs/schema")
     with (HERE / "docs" / "checks.md").open("w", encoding="utf-8") as page:
         session.run("python", "-m", "qualify", "explain", "--markdown", stdout=page)
 
