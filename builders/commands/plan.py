@@ -64,6 +64,8 @@ def lines(plan: Plan) -> list[str]:
         submodules = f" with {', '.join(external.submodules)}" if external.submodules else ""
         said.append(f"  external   {external.name}: {external.repository} at {external.tag}{submodules}")
         said.append(f"             {external.variable or 'no variable'}, {external.where}, {state}")
+        if external.condition:
+            said.append(f"             where {external.condition}")
     said += [f"  hole       {hole}" for hole in plan.holes]
     if not plan.holes:
         said.append("  no holes")

@@ -77,7 +77,12 @@ def _member(member: Member, depth: Depth) -> RenderableType:
     containers = len(member.containers)
     sections = ", ".join(dict.fromkeys(container.section for container in member.containers if container.section))
     place = f"  {containers} {'container' if containers == 1 else 'containers'}"
-    return Group(head, Text(place + (f" in {plain(sections[:300])}" if sections else "")), Padding(table, (0, 0, 0, 4)))
+    if sections:
+        place += f" in {plain(sections[:300])}"
+    unknown = sorted({entry.raw_kind for entry in _entries(member) if entry.kind is EntryKind.UNKNOWN})
+    if unknown:
+        place += f"; entries of unknown kind {', '.join(map(str, unknown))[:300]}"
+    return Group(head, Text(place), Padding(table, (0, 0, 0, 4)))
 
 
 def _cells(group: CodeGroup, debug: int, depth: Depth) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ def _suite(root: ElementTree.Element, report: Report) -> ElementTree.Element:
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(name))
     properties = ElementTree.SubElement(suite, "properties")
     for key, value in (
+        ("version", report.wheel_version),
         ("verdict", report.verdict.value),
         ("sha256", report.sha256),
         ("policy_sha256", report.policy_sha256),

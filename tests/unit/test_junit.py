@@ -67,6 +67,7 @@ def test_every_check_that_ran_is_a_case() -> None:
     assert {each.tag for each in root.iter()} == {"testsuites", "testsuite", "properties", "property", "testcase"}
     values = {each.attrib["name"]: each.attrib["value"] for each in root.iter("property")}
     assert values == {
+        "version": "0.1.0",
         "verdict": "qualified",
         "sha256": report.sha256,
         "policy_sha256": report.policy_sha256,
