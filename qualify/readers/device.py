@@ -294,8 +294,16 @@ def _plain(architecture: str) -> str:
 
 
 def _check_sm(cubin: Cubin, sm: int) -> None:
-    """The SM number of the entry, of the cubin's header and of its note must agree."""
+    """The SM number of the entry, of the cubin's header and of its note must agree.
+
+    nvlink may link objects of an older architecture of the same major (torch 2.14.0's NVSHMEM library: sm_80 objects
+    in its sm_86): the note then keeps the objects' number, and the command lines name both architectures.
+    """
     if cubin.sm != sm:
         raise MalformedError(f"the entry says SM {sm} and the cubin's header {cubin.sm}")
-    if cubin.note_sms and sm not in cubin.note_sms:
+    named = {_plain(architecture) for architecture in cubin.note_architectures}
+    linked = f"sm_{sm}" in named and all(
+        f"sm_{each}" in named and each // 10 == sm // 10 and each <= sm for each in cubin.note_sms
+    )
+    if cubin.note_sms and sm not in cubin.note_sms and not linked:
         raise MalformedError(f"the header says SM {sm} and the cubin's note {' and '.join(map(str, cubin.note_sms))}")

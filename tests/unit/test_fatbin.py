@@ -235,6 +235,16 @@ def test_an_entry_whose_suffix_the_cubins_header_denies(suffix: str, says: bool)
     assert [(problem.kind.value, "header" in problem.detail) for problem in problems] == [("malformed", True)]
 
 
+@pytest.mark.parametrize(
+    ("sm", "of_object", "problems"), [(86, 80, []), (86, 89, ["malformed"]), (90, 80, ["malformed"])]
+)
+def test_objects_of_an_older_architecture_that_were_linked(sm: int, of_object: int, problems: list[str]) -> None:
+    """nvlink keeps the objects' SM number in the note, and both command lines; never across a major, nor downwards."""
+    payload = cubin(sm, ["k"], note_sm=of_object, options=f"-arch sm_{of_object}")
+    _, found = read(fatbin(Entry("cubin", sm, payload)), "k.bin")
+    assert [problem.kind.value for problem in found] == problems
+
+
 def test_a_bare_cubin_whose_note_disagrees() -> None:
     _, problems = read(cubin(90, ["k"], note_sm=80), "k.cubin")
     assert [problem.kind.value for problem in problems] == ["malformed"]
