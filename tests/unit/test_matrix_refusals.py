@@ -336,6 +336,11 @@ REFUSALS = {
         "targets:",
         "11: waivers[0].pin: it names a wheel and a pin; keep one of them",
     ),
+    "waiver of a target that there is not": (
+        "targets:",
+        f'waivers: [{{code: DEV001, reason: no GPU here, granted_by: me, pin: "{COMMIT}", target: x86_64-sm91}}]\ntargets:',
+        '11: waivers[0].target: no target is called "x86_64-sm91"; did you mean x86_64-sm90?',
+    ),
     "waiver without a reason": (
         "targets:",
         f'waivers: [{{code: DEV001, reason: so, granted_by: me, pin: "{COMMIT}"}}]\ntargets:',
