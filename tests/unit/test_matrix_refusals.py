@@ -338,7 +338,7 @@ REFUSALS = {
     ),
     "waiver of a target that there is not": (
         "targets:",
-        f'waivers: [{{code: DEV001, reason: till May, granted_by: me, pin: "{COMMIT}", target: x86_64-sm91}}]\ntargets:',
+        f'waivers: [{{code: DEV001, reason: till May, granted_by: I, pin: "{COMMIT}", target: x86_64-sm91}}]\ntargets:',
         '11: waivers[0].target: no target is called "x86_64-sm91"; did you mean x86_64-sm90?',
     ),
     "waiver without a reason": (
