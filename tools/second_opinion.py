@@ -64,6 +64,7 @@ class Seen:
     cubins: peers.Kernels
     ptx: peers.Kernels
     needs: set[tuple[str, str]]
+    undefined: set[str]  # "statx@GLIBC_2.28"
 
 
 def main() -> int:
@@ -104,7 +105,9 @@ def look(wheel: Path) -> dict[str, Seen]:
                 continue
             path = Path(scratch) / "member"
             path.write_bytes(data)
-            found[name] = Seen(peers.cuobjdump_kernels(path), ptx_kernels(path), peers.readelf_needs(path))
+            undefined, _ = peers.readelf_symbols(path)
+            needs = peers.readelf_needs(path)
+            found[name] = Seen(peers.cuobjdump_kernels(path), ptx_kernels(path), needs, undefined)
     return found
 
 
@@ -130,6 +133,7 @@ def reports(wheel: Path, profile: str, matrix: Path) -> list[dict[str, Any]]:
 
 def compare(report: dict[str, Any], seen: dict[str, Seen]) -> Iterator[tuple[str, object, object]]:
     """(what, what ``check`` says, what the tools say) for each line of a report's coverage, and its numbers."""
+    yield from floors(report, seen)
     capability = {"sm90": "9.0", "sm110": "11.0", "sm121": "12.1"}[report["target"].rpartition("-")[2]]
     for row in report["coverage"]:
         member = seen[row["member"]]
@@ -141,6 +145,20 @@ def compare(report: dict[str, Any], seen: dict[str, Seen]) -> Iterator[tuple[str
         for finding in report["findings"]:
             if finding["member"] == row["member"]:
                 yield from numbers(finding, theirs, len(every), member)
+
+
+def floors(report: dict[str, Any], seen: dict[str, Seen]) -> Iterator[tuple[str, object, object]]:
+    """The wheel's floor of each family, the member that sets it, and how many symbols of it bind to it there."""
+    for row in report["floors"]:
+        family = row["version"].partition("_")[0]
+        highest = max((floor(member, f"{family}_") for member in seen.values()), key=_order)
+        bound = {name for name in seen[row["member"]].undefined if name.endswith(f"@{row['version']}")}
+        ours = (row["version"], row["symbol_count"], set(row["symbols"]) <= {name.partition("@")[0] for name in bound})
+        yield f"{family} floor, set by {row['member']}", ours, (highest, len(bound), True)
+
+
+def _order(version: str) -> list[int]:
+    return [int(part) for part in version.partition("_")[2].split(".") if part]
 
 
 def numbers(
