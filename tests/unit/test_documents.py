@@ -26,9 +26,17 @@ def test_ci_calls_the_readmes_test_command() -> None:
 def test_every_session_that_a_document_names_is_one() -> None:
     source = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
     sessions = {node.name for node in source.body if isinstance(node, ast.FunctionDef)}
+    given = (decorator for node in source.body for decorator in getattr(node, "decorator_list", ()))
+    names = (keyword for each in given if isinstance(each, ast.Call) for keyword in each.keywords)
+    sessions |= {str(each.value.value) for each in names if each.arg == "name" and isinstance(each.value, ast.Constant)}
     for document in DOCUMENTS:
         for name in re.findall(r"nox -s ([a-z][\w-]*)", document.read_text(encoding="utf-8")):
             assert name in sessions or name.startswith("build-"), f"{document.name}: nox -s {name}"
+
+
+def test_the_page_of_proofs_says_what_the_mutants_prove_now() -> None:
+    rows = [judged(case) for case in (*MUTANTS, *NEAR_MISSES)]
+    assert f"```text\n{render(rows)[-1]}\n```" in (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -40,6 +48,8 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_every_exit_code_is_documented() -> None:
     from qualify.errors import ExitCode
+from tests.mutants import MUTANTS, NEAR_MISSES
+from tests.mutants.matrix import judged, render
 
     documented = {
         int(code) for code in re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "exit-codes.md").read_text(), re.M)
