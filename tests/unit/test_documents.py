@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants import MUTANTS, NEAR_MISSES
+from tests.mutants.matrix import judged, render
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -48,8 +51,6 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_every_exit_code_is_documented() -> None:
     from qualify.errors import ExitCode
-from tests.mutants import MUTANTS, NEAR_MISSES
-from tests.mutants.matrix import judged, render
 
     documented = {
         int(code) for code in re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "exit-codes.md").read_text(), re.M)
