@@ -1,6 +1,7 @@
 """The JSON schema of facts as ``qualify inspect --json`` prints them, made from the dataclasses and their comments.
 
-``python -m qualify.factsschema docs/schema`` writes it; a test compares what stands there.
+``python -m qualify.factsschema docs/schema`` writes it; a test compares what stands there.  :func:`describe` makes that
+of other dataclasses likewise.
 """
 
 from __future__ import annotations
@@ -40,6 +41,29 @@ _ADDED: dict[str, dict[str, Any]] = {
     "machine": {"type": "string", "description": "that of elf; empty where there is none"},
     "device_code": {"type": "array", "items": {"$ref": "#/$defs/CodeGroup"}},
 }
+
+
+def describe(root: type, title: str, *modules: types.ModuleType, more: dict[str, dict[str, Any]] | None = None) -> str:
+    """The text of a schema of one dataclass and those that its fields hold.
+
+    :param modules: where the classes are written; the comments behind their fields are the descriptions.
+    :param more: properties beside the fields, all required.
+    """
+    definitions: dict[str, Any] = {}
+    comments: dict[tuple[str, str], str] = {}
+    for module in modules:
+        comments |= _comments(module)
+    _define(root, definitions, comments)
+    top = definitions.pop(root.__name__)
+    top["properties"] = {**(more or {}), **top["properties"]}
+    top["required"] = [*(more or {}), *top["required"]]
+    body = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **top,
+        "$defs": dict(sorted(definitions.items())),
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 
 def schema_text() -> str:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 HELP = "compare two wheels: kernels, extensions, files, metadata, floors, sizes; lost and gained apart"
 
-DIFFERENCE_VERSION = 1
 _TEXT_WIDTH = 120
 
 
@@ -76,8 +75,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         oldest_cuda=wanted.oldest_cuda,
     )
     if arguments.json:
-        document = {"version": DIFFERENCE_VERSION, "loses": difference.loses, "leaves_open": difference.leaves_open}
-        print(json.dumps(document | asdict(difference), indent=2, ensure_ascii=True))
+        from qualify.diffing.json import to_json
+
+        print(json.dumps(to_json(difference), indent=2, ensure_ascii=True))
     else:
         from qualify.renderers import difference as text
 
