@@ -38,8 +38,8 @@ def render(difference: Difference, *, width: int, color: bool, every: bool) -> s
 
 def _lines(difference: Difference, every: bool) -> Iterator[Text]:
     control, candidate = difference.control, difference.candidate
-    yield Text(f"control    {_plain(control.filename)}  {control.sha256[:12]}  {_megabytes(control.size)}")
-    yield Text(f"candidate  {_plain(candidate.filename)}  {candidate.sha256[:12]}  {_megabytes(candidate.size)}")
+    yield Text(f"control    {_plain(control.filename)}  {control.sha256[:12]}  {_size(control.size)}")
+    yield Text(f"candidate  {_plain(candidate.filename)}  {candidate.sha256[:12]}  {_size(candidate.size)}")
     yield Text()
     if difference.target is not None:
         yield from _target(difference.target, every)
@@ -64,7 +64,7 @@ def _target(target: TargetDifference, every: bool) -> Iterator[Text]:
     driver = f", driver of CUDA {target.oldest_cuda}" if target.oldest_cuda else ""
     yield Text(f"what runs on {_plain(target.target)} (compute capability {target.device}{driver})")
     for row in target.extensions:
-        counts = f"{row.control} kernels run from the control ({row.control_native} natively)"
+        counts = f"{_count(row.control)} run from the control ({row.control_native} natively)"
         yield Text(f"  {_plain(row.extension)}: {counts}, {row.candidate} from the candidate ({row.candidate_native})")
         yield from _of_device(row, every)
     for path in target.lost:
@@ -83,7 +83,7 @@ def _of_device(row: OnDevice, every: bool) -> Iterator[Text]:
         ("faster", row.faster),
     ):
         if names:
-            yield _line(kind, f"{len(names)} kernels", indent=4)
+            yield _line(kind, _count(len(names)), indent=4)
             yield from _listed(names, every, indent=6)
 
 
@@ -96,13 +96,13 @@ def _kernels(found: Sequence[Kernels], every: bool, *, rows: bool) -> Iterator[T
         yield Text(f"  {_plain(row.extension)} {row.architecture}: {row.control} before, {row.candidate} now")
         for kind, names in (("lost", row.lost), ("gained", row.gained)):
             if names:
-                yield _line(kind, f"{len(names)} kernels", indent=4)
+                yield _line(kind, _count(len(names)), indent=4)
                 yield from _listed(names, every, indent=6)
 
 
 def _architectures(kind: str, rows: Sequence[Architecture]) -> Iterator[Text]:
     for row in rows:
-        kernels = f", {row.kernels} kernels" if row.kernels else ""
+        kernels = f", {_count(row.kernels)}" if row.kernels else ""
         yield _line(kind, f"{row.architecture} of {_plain(row.extension)}{kernels}")
 
 
@@ -127,7 +127,7 @@ def _sizes(difference: Difference) -> Iterator[Text]:
     for each in difference.sizes:
         ratio = f" ({100 * (each.candidate - each.control) / each.control:+.1f} %)" if each.control else ""
         where = _plain(each.where) or "the wheel"
-        yield _line("changed", f"{where}: {_megabytes(each.control)} -> {_megabytes(each.candidate)}{ratio}")
+        yield _line("changed", f"{where}: {_size(each.control)} -> {_size(each.candidate)}{ratio}")
 
 
 def _summary(difference: Difference) -> str:
@@ -152,8 +152,12 @@ def _said(text: str) -> str:
     return _plain(text) if text else "none"
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size:,} bytes"
+
+
+def _count(number: int) -> str:
+    return f"{number} kernel" if number == 1 else f"{number} kernels"
 
 
 def _plain(text: str) -> str:

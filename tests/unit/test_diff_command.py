@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from qualify.diffing.json import NAME, schema_text
 from qualify.errors import ExitCode
 from tests.support.wheel import write_wheel
 
+ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / NAME
 
 
@@ -33,7 +35,7 @@ def test_lost_and_gained_are_said_apart(wheels: tuple[Path, Path], capsys: pytes
     assert main(["diff", *map(str, wheels)]) == ExitCode.REJECTED
     out = capsys.readouterr().out
     assert "kernels: 0 of 1 pairs of extension and architecture that both hold are equal" in out
-    assert "    lost    1 kernels\n      old\n    gained  1 kernels\n      new\n" in out
+    assert "    lost    1 kernel\n      old\n    gained  1 kernel\n      new\n" in out
     assert "changed Version: 0.0.9 -> 0.1.0" in out
     assert out.endswith("something is lost\n")
 
@@ -53,7 +55,7 @@ def test_what_a_target_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["diff", str(one), str(fat), "--cc", "9.0"]) == ExitCode.OK
     out = capsys.readouterr().out
     assert "what runs on sm90 (compute capability 9.0)" in out
-    assert "axpy/_C: 1 kernels run from the control (1 natively), 2 from the candidate (2)" in out
+    assert "axpy/_C: 1 kernel run from the control (1 natively), 2 from the candidate (2)" in out
     assert main(["diff", str(one), str(fat), "--cc", "10.0"]) == ExitCode.REJECTED
 
 
@@ -119,3 +121,26 @@ def test_what_could_not_be_compared(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_misuse(wheels: tuple[Path, Path], arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", *(argument.format(*wheels) for argument in arguments)]) == ExitCode.USAGE
     assert said in capsys.readouterr().err
+
+
+def test_the_page_shows_what_the_command_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = {"axpy/_C": {"sm_80": ["axpy"], "sm_90": ["axpy", "scale"], "sm_100": ["axpy"]}, "axpy/_host": {}}
+    before = made(
+        tmp_path / "before", [], extensions={**code, "axpy/_extra": {"sm_90": ["extra"]}}, requires=["torch==2.13.0"]
+    )
+    now = made(
+        tmp_path / "now",
+        [],
+        extensions={"axpy/_C": {"sm_90": ["axpy", "scale_v2"], "compute_80": ["fallback"]}, "axpy/_host": {}},
+        requires=["torch==2.14.0"],
+        version="0.2.0",
+    )
+    assert main(["diff", str(now), str(before), "--cc", "9.0"]) == ExitCode.REJECTED
+    shown = re.search(r"```text\n(.*?)```", (ROOT / "docs" / "diff.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert shown
+    # Digests and sizes of the file hang on the zlib that packs it.
+    assert stable(capsys.readouterr().out) == stable(shown[1])
+
+
+def stable(text: str) -> str:
+    return re.sub(r"[0-9a-f]{12}  [0-9,]+ bytes|[0-9,]+ bytes -> [0-9,]+ bytes \(.*?\)", "…", text)
