@@ -1,6 +1,7 @@
 """Write qualify/data/torch_stable.json anew from the headers of torch's own wheels.
 
-    python tools/refresh_torch_stable.py 2.9.0 2.10.0 2.11.0 2.12.0 2.13.0 2.14.0 2.15.0
+    python tools/refresh_torch_stable.py                # the releases of the table, and the minors that came since
+    python tools/refresh_torch_stable.py 2.9.0 2.10.0   # these
 
 torch's stable C interface is what `AOTI_TORCH_EXPORT` marks in `torch/csrc/stable/c/shim.h` and in the headers below
 `torch/csrc/inductor/aoti_torch/`.  A function belongs to the first release whose headers declare it; where the newest
@@ -26,6 +27,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from qualify.errors import UsageError
 from qualify.packageindex import Index, pip_settings
 
 TARGET = Path(__file__).resolve().parents[1] / "qualify" / "data" / "torch_stable.json"
@@ -116,13 +118,28 @@ def combine(releases: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return first | {name: guard for name, guard in releases[ordered[-1]].items() if guard}
 
 
+def later(index: Index, release: str) -> list[str]:
+    """The first releases of the minors that follow ``release``, as far as the index has them."""
+    found: list[str] = []
+    version = Version(release)
+    while True:
+        following = f"{version.major}.{version.minor + 1}.0"
+        try:
+            index.wheel(Requirement(f"torch=={following}"), "aarch64", "3.12", "2.39")
+        except UsageError:
+            return found
+        found.append(following)
+        version = Version(following)
+
+
 def main(arguments: list[str]) -> None:
-    if len(arguments) < 2:
-        raise SystemExit(__doc__)
     sources: dict[str, str] = {}
     releases: dict[str, Mapping[str, str]] = {}
     with Index(pip_settings()) as index:
-        for release in sorted(arguments, key=Version):
+        wanted = arguments or list(json.loads(TARGET.read_text(encoding="utf-8"))["sources"])
+        for release in sorted(wanted, key=Version):
+            sources[release], releases[release] = read(index.client, release, index)
+        for release in [] if arguments else later(index, max(wanted, key=Version)):
             sources[release], releases[release] = read(index.client, release, index)
     first = combine(releases)
     by_release: dict[str, list[str]] = {}
