@@ -215,7 +215,7 @@ def refresh(session: nox.Session) -> None:
     session.install("-q", "--upgrade", "auditwheel", "abi3info", "requests", "packaging", "pip", "unearth")
     _install(session)
     for name in session.posargs or ["manylinux", "abi3", "torch_stable"]:
-        session.run("python", f"tools/refresh_{name}.py")
+        session.run("python", "-m", f"tools.refresh_{name}")
 
 
 @nox.session
