@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -47,6 +48,14 @@ def test_links_lead_somewhere(document: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
         if "://" not in link:
             assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_page_on_torch_says_what_the_table_holds() -> None:
+    table = json.loads((ROOT / "qualify" / "data" / "torch_stable.json").read_text(encoding="utf-8"))
+    functions = sum(len(names.split()) for names in table["functions"].values())
+    oldest, newest = (list(table["sources"])[index].rpartition(".")[0] for index in (0, -1))
+    page = (ROOT / "docs" / "torch.md").read_text(encoding="utf-8")
+    assert f"a table of {functions} functions, made from the headers of torch {oldest} to {newest}" in page
 
 
 def test_every_exit_code_is_documented() -> None:
