@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from qualify.diffing.values import Architecture, Change, Difference, Kernels, Names, OnDevice, TargetDifference
+from qualify.renderers.terminal import plain, rendered
 
 _LISTED = 5  # names that are listed of many
 _COLORS = {"lost": "red", "slower": "red", "gained": "green", "faster": "green", "changed": "cyan", "unknown": "yellow"}
@@ -20,26 +19,13 @@ def render(difference: Difference, *, width: int, color: bool, every: bool) -> s
     :param width: columns.
     :param every: lists every kernel and file, and not the first few alone.
     """
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=color,
-        no_color=not color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-        emoji=False,
-    )
-    for line in _lines(difference, every):
-        console.print(line, soft_wrap=True)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip() + "\n"
+    return rendered(_lines(difference, every), width=width, color=color, wrap=False)
 
 
 def _lines(difference: Difference, every: bool) -> Iterator[Text]:
     control, candidate = difference.control, difference.candidate
-    yield Text(f"control    {_plain(control.filename)}  {control.sha256[:12]}  {_size(control.size)}")
-    yield Text(f"candidate  {_plain(candidate.filename)}  {candidate.sha256[:12]}  {_size(candidate.size)}")
+    yield Text(f"control    {plain(control.filename)}  {control.sha256[:12]}  {_size(control.size)}")
+    yield Text(f"candidate  {plain(candidate.filename)}  {candidate.sha256[:12]}  {_size(candidate.size)}")
     yield Text()
     if difference.target is not None:
         yield from _target(difference.target, every)
@@ -55,22 +41,22 @@ def _lines(difference: Difference, every: bool) -> Iterator[Text]:
     yield from _changes("compilers", difference.compilers)
     yield from _sizes(difference)
     for sentence in difference.unknown:
-        yield _line("unknown", _plain(sentence))
+        yield _line("unknown", plain(sentence))
     yield Text()
     yield Text(_summary(difference))
 
 
 def _target(target: TargetDifference, every: bool) -> Iterator[Text]:
     driver = f", driver of CUDA {target.oldest_cuda}" if target.oldest_cuda else ""
-    yield Text(f"what runs on {_plain(target.target)} (compute capability {target.device}{driver})")
+    yield Text(f"what runs on {plain(target.target)} (compute capability {target.device}{driver})")
     for row in target.extensions:
         counts = f"{_count(row.control)} run from the control ({row.control_native} natively)"
-        yield Text(f"  {_plain(row.extension)}: {counts}, {row.candidate} from the candidate ({row.candidate_native})")
+        yield Text(f"  {plain(row.extension)}: {counts}, {row.candidate} from the candidate ({row.candidate_native})")
         yield from _of_device(row, every)
     for path in target.lost:
-        yield _line("lost", f"extension {_plain(path)}")
+        yield _line("lost", f"extension {plain(path)}")
     for path in target.gained:
-        yield _line("gained", f"extension {_plain(path)}")
+        yield _line("gained", f"extension {plain(path)}")
     yield Text()
 
 
@@ -93,7 +79,7 @@ def _kernels(found: Sequence[Kernels], every: bool, *, rows: bool) -> Iterator[T
     if found:
         yield Text(f"kernels: {equal} of {len(found)} pairs of extension and architecture that both hold are equal")
     for row in differing if rows else ():
-        yield Text(f"  {_plain(row.extension)} {row.architecture}: {row.control} before, {row.candidate} now")
+        yield Text(f"  {plain(row.extension)} {row.architecture}: {row.control} before, {row.candidate} now")
         for kind, names in (("lost", row.lost), ("gained", row.gained)):
             if names:
                 yield _line(kind, _count(len(names)), indent=4)
@@ -103,7 +89,7 @@ def _kernels(found: Sequence[Kernels], every: bool, *, rows: bool) -> Iterator[T
 def _architectures(kind: str, rows: Sequence[Architecture]) -> Iterator[Text]:
     for row in rows:
         kernels = f", {_count(row.kernels)}" if row.kernels else ""
-        yield _line(kind, f"{row.architecture} of {_plain(row.extension)}{kernels}")
+        yield _line(kind, f"{row.architecture} of {plain(row.extension)}{kernels}")
 
 
 def _names(what: str, names: Names, every: bool) -> Iterator[Text]:
@@ -117,8 +103,8 @@ def _changes(title: str, changes: Sequence[Change]) -> Iterator[Text]:
     if changes:
         yield Text(title)
     for each in changes:
-        where = f"{_plain(each.where)} " if each.where else ""
-        yield _line("changed", f"{where}{_plain(each.what)}: {_said(each.control)} -> {_said(each.candidate)}")
+        where = f"{plain(each.where)} " if each.where else ""
+        yield _line("changed", f"{where}{plain(each.what)}: {_said(each.control)} -> {_said(each.candidate)}")
 
 
 def _sizes(difference: Difference) -> Iterator[Text]:
@@ -126,7 +112,7 @@ def _sizes(difference: Difference) -> Iterator[Text]:
         yield Text("sizes")
     for each in difference.sizes:
         ratio = f" ({100 * (each.candidate - each.control) / each.control:+.1f} %)" if each.control else ""
-        where = _plain(each.where) or "the wheel"
+        where = plain(each.where) or "the wheel"
         yield _line("changed", f"{where}: {_size(each.control)} -> {_size(each.candidate)}{ratio}")
 
 
@@ -139,7 +125,7 @@ def _summary(difference: Difference) -> str:
 def _listed(names: Sequence[str], every: bool, *, indent: int) -> Iterator[Text]:
     shown = names if every else names[:_LISTED]
     for name in shown:
-        yield Text(" " * indent + _plain(name))
+        yield Text(" " * indent + plain(name))
     if len(names) > len(shown):
         yield Text(" " * indent + f"and {len(names) - len(shown)} more: --all lists them, and --json has them")
 
@@ -149,7 +135,7 @@ def _line(kind: str, text: str, *, indent: int = 2) -> Text:
 
 
 def _said(text: str) -> str:
-    return _plain(text) if text else "none"
+    return plain(text) if text else "none"
 
 
 def _size(size: int) -> str:
@@ -158,8 +144,3 @@ def _size(size: int) -> str:
 
 def _count(number: int) -> str:
     return f"{number} kernel" if number == 1 else f"{number} kernels"
-
-
-def _plain(text: str) -> str:
-    """Text from a wheel without what a terminal would act on."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from qualify.renderers.terminal import plain, rendered
 from qualify.report import Finding, Granted, MemberCoverage, PolicyChange, Report, Severity, Since, Verdict
 
 _COLORS = {
@@ -33,32 +33,19 @@ _LONGEST = 32  # characters of a symbol
 
 def render(reports: Sequence[Report], *, width: int, color: bool) -> str:
     """Every report, a blank line between them, and a line for each at the end where there are several."""
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=color,
-        no_color=not color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-        emoji=False,
-    )
+    parts: list[RenderableType] = []
     for index, report in enumerate(reports):
-        if index:
-            console.print()
-        console.print(_report(report))
+        parts += [*([Text()] if index else []), _report(report)]
     if len(reports) > 1:
-        console.print()
-        console.print(_summary(reports))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip() + "\n"
+        parts += [Text(), _summary(reports)]
+    return rendered(parts, width=width, color=color)
 
 
 def _report(report: Report) -> RenderableType:
     head = Text.assemble(
         (report.verdict.value, _COLORS[report.verdict]),
         *((f" ({_changed(report.since.changes)})",) if report.since is not None and report.since.changes else ()),
-        f"  {_plain(report.wheel)}  for {_plain(report.target)}, profile {report.profile}",
+        f"  {plain(report.wheel)}  for {plain(report.target)}, profile {report.profile}",
     )
     parts: list[RenderableType] = [head]
     if report.since is not None:
@@ -67,7 +54,7 @@ def _report(report: Report) -> RenderableType:
         parts.append(_coverage(report.coverage))
     if report.findings:
         parts.append(_findings(report.findings))
-    parts += [Text(f"not judged: {_plain(row)}") for row in report.not_judged]
+    parts += [Text(f"not judged: {plain(row)}") for row in report.not_judged]
     parts += [Text(line) for line in (*_floors(report), *_companions(report))]
     return Group(*parts)
 
@@ -78,9 +65,9 @@ def _floors(report: Report) -> list[str]:
     for floor in report.floors:
         names = ", ".join(map(_short, floor.symbols[:_SYMBOLS])) or "a library as such"
         more = f" and {floor.symbol_count - _SYMBOLS} more" if floor.symbol_count > _SYMBOLS else ""
-        lines.append(f"needs {_plain(floor.version)} for {_plain(names)}{more} in {_plain(floor.member)}")
+        lines.append(f"needs {plain(floor.version)} for {plain(names)}{more} in {plain(floor.member)}")
     if report.true_tag:
-        lines.append(f"symbol versions allow the tag {_plain(report.true_tag)}")
+        lines.append(f"symbol versions allow the tag {plain(report.true_tag)}")
     return lines
 
 
@@ -93,27 +80,27 @@ def _companions(report: Report) -> list[str]:
     """The other wheels that this one was held against."""
     policy = report.policy or {}
     given = [(name, policy[name]) for name in ("control", "torch") if policy.get(name)]
-    return [f"held against {name} {_plain(row['filename'])}, sha256 {row['sha256'][:12]}" for name, row in given]
+    return [f"held against {name} {plain(row['filename'])}, sha256 {row['sha256'][:12]}" for name, row in given]
 
 
 def _changed(changes: Sequence[PolicyChange]) -> str:
     """``policy changed: ceilings.glibc 2.28 -> 2.39``, and how many more there are."""
     first = changes[0]
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"policy changed: {_plain(first.field)} {_plain(first.before)} -> {_plain(first.now)}{more}"
+    return f"policy changed: {plain(first.field)} {plain(first.before)} -> {plain(first.now)}{more}"
 
 
 def _since(since: Since) -> list[str]:
     """What is asked otherwise than in the earlier evidence, or why nothing can be said of that."""
-    name = _plain(since.evidence)
+    name = plain(since.evidence)
     if since.incomparable:
-        return [f"not compared with {name}: {_plain(since.incomparable)}"]
+        return [f"not compared with {name}: {plain(since.incomparable)}"]
     if not since.changes:
         return []
-    rows = [f"  {_plain(each.field)}: {_plain(each.before)} -> {_plain(each.now)}" for each in since.changes[:_CHANGES]]
+    rows = [f"  {plain(each.field)}: {plain(each.before)} -> {plain(each.now)}" for each in since.changes[:_CHANGES]]
     if len(since.changes) > _CHANGES:
         rows.append(f"  and {len(since.changes) - _CHANGES} more; --json has them all")
-    return [f"asked otherwise since {name} of {_plain(since.made)}, which said {_plain(since.verdict)}:", *rows]
+    return [f"asked otherwise since {name} of {plain(since.made)}, which said {plain(since.verdict)}:", *rows]
 
 
 def _coverage(rows: Sequence[MemberCoverage]) -> Table:
@@ -133,7 +120,7 @@ def _coverage(rows: Sequence[MemberCoverage]) -> Table:
             containers += f" / {row.containers_unknown}?"
         empty = not any(counts) and not any(held) and not row.containers_unknown
         cells = ["·"] * len(counts) + ["host code"] if empty else [*map(str, counts), containers]
-        table.add_row(Text(_plain(row.member)), *cells, row.expectation or "no entry")
+        table.add_row(Text(plain(row.member)), *cells, row.expectation or "no entry")
     table.caption = "kernels by name at their best; containers native / JIT / none"
     table.caption_justify = "left"
     return table
@@ -145,11 +132,11 @@ def _findings(findings: Sequence[Finding]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in sorted(findings, key=_rank):
-        member = f"{_plain(finding.member)}: " if finding.member else ""
-        text = Text(f"{finding.slug}  {member}{_plain(finding.found)}")
+        member = f"{plain(finding.member)}: " if finding.member else ""
+        text = Text(f"{finding.slug}  {member}{plain(finding.found)}")
         if finding.severity is not Severity.NOTE:
             # A note is for information; what else was expected and could be done stands in `explain` and in the JSON.
-            text.append(f"\nexpected: {_plain(finding.expected)}\nto do: {_plain(finding.action)}")
+            text.append(f"\nexpected: {plain(finding.expected)}\nto do: {plain(finding.action)}")
         if finding.waiver is None:
             label = Text(f"{finding.severity.value} {finding.code}", _COLORS[finding.severity])
         else:
@@ -167,7 +154,7 @@ def _rank(finding: Finding) -> tuple[int, int]:
 def _through(waiver: Granted) -> str:
     """Who let a finding through, for what, and why."""
     scope = f"wheel {waiver.wheel[:12]}" if waiver.wheel else f"pin {waiver.pin[:12]}"
-    return f"let through for {_plain(scope)} by {_plain(waiver.granted_by)}: {_plain(waiver.reason)}"
+    return f"let through for {plain(scope)} by {plain(waiver.granted_by)}: {plain(waiver.reason)}"
 
 
 def _summary(reports: Sequence[Report]) -> Table:
@@ -176,11 +163,6 @@ def _summary(reports: Sequence[Report]) -> Table:
         table.add_column(name, overflow="fold")
     for report in reports:
         table.add_row(
-            Text(report.verdict.value, _COLORS[report.verdict]), Text(_plain(report.target)), Text(_plain(report.wheel))
+            Text(report.verdict.value, _COLORS[report.verdict]), Text(plain(report.target)), Text(plain(report.wheel))
         )
     return table
-
-
-def _plain(text: str) -> str:
-    """Text from a wheel without what a terminal would act on: control characters become ``\\x1b``."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -131,7 +131,7 @@ def test_the_page_shows_what_the_command_prints(tmp_path: Path, capsys: pytest.C
     now = made(
         tmp_path / "now",
         [],
-        extensions={"axpy/_C": {"sm_90": ["axpy", "scale_v2"], "compute_80": ["fallback"]}, "axpy/_host": {}},
+        extensions={"axpy/_C": [{"sm_90": ["axpy", "scale_v2"]}, {"compute_80": ["fallback"]}], "axpy/_host": {}},
         requires=["torch==2.14.0"],
         version="0.2.0",
     )
