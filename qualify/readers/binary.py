@@ -6,7 +6,7 @@ import ctypes
 import re
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -14,6 +14,7 @@ from qualify.errors import MalformedError
 from qualify.facts import Problem, ProblemKind
 
 _PROBLEMS_PER_MEMBER = 50
+_ROWS = 1 << 14  # that are unpacked at a time
 _LONGEST_COMMAND = 1000
 _NOT_ZERO = re.compile(rb"[^\0]")
 
@@ -110,6 +111,18 @@ def unpack(layout: struct.Struct, data: bytes, offset: int, what: str) -> tuple[
     if offset < 0 or offset + layout.size > len(data):
         raise MalformedError(f"{what} at {offset:#x} reaches past the end ({len(data):#x})")
     return layout.unpack_from(data, offset)
+
+
+def unpacked(layout: struct.Struct, data: bytes, start: int, count: int) -> Iterator[tuple[int, ...]]:
+    """``count`` rows of ``layout`` from ``start`` on, a block of them at a time.
+
+    ``Struct.iter_unpack`` is always run to its end: CPython 3.12.1 crashes in its garbage collector where an error
+    leaves one half way.
+    """
+    view = memoryview(data)
+    for first in range(0, count, _ROWS):
+        at = start + first * layout.size
+        yield from list(layout.iter_unpack(view[at : at + min(_ROWS, count - first) * layout.size]))
 
 
 def check_extent(offset: int, size: int, end: int, what: str) -> None:

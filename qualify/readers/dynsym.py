@@ -20,7 +20,7 @@ from typing import Literal
 
 from qualify.errors import UnverifiedError
 from qualify.facts import Import, VersionNeed
-from qualify.readers.binary import Budget, Strings, check_extent, text, unpack
+from qualify.readers.binary import Budget, Strings, check_extent, text, unpack, unpacked
 from qualify.readers.elf import Header
 
 _MOST_SYMBOLS = 4_000_000
@@ -115,7 +115,7 @@ def read_symbols(
     exports: set[str] = set()
     unbound = ""
     spent = 0
-    rows = layout.iter_unpack(memoryview(data)[tables.symbols : tables.symbols + count * layout.size])
+    rows = unpacked(layout, data, tables.symbols, count)
     for index, (offset, info, other, section) in enumerate(rows):
         binding = info >> 4
         if binding == _STB_LOCAL or (section and not (binding in _EXPORTED and other & 3 in _VISIBLE)):
