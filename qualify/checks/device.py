@@ -10,7 +10,7 @@ from qualify.arch import Support
 from qualify.checks.case import Case, Demand, examples, runs
 from qualify.checks.registry import Observation, check
 from qualify.coverage import MemberKernels
-from qualify.facts import MemberKind
+from qualify.facts import EntryKind, MemberKind
 from qualify.matrix.model import Code
 from qualify.report import Severity
 
@@ -34,15 +34,23 @@ def no_code_for_target(case: Case) -> Iterator[Observation]:
     12.1. Where the member does without on this target, say `code: any` in the matrix.
     """
     for kernels, demand in case.demanded(Code.NATIVE, Code.JIT):
-        if runs(kernels) or kernels.unknown or kernels.unread:
+        if runs(kernels) or kernels.unknown or kernels.unread or kernels.hidden:
             continue
         if kernels.best:
             found = f"none of {len(kernels.best)} kernels runs there (code for {_architectures(case, kernels.member)})"
         elif kernels.has_kernels:
             found = "device code of which nothing runs there"
+        elif _needs_link(case, kernels.member):
+            found = "LTO-IR alone, of which nothing runs before it is linked"
         else:
             found = "no device code at all" if not kernels.entries else "device code without a single kernel"
         yield Observation(kernels.member, found, _expected(case, demand), _BUILD)
+
+
+def _needs_link(case: Case, path: str) -> bool:
+    """Whether a member holds LTO-IR."""
+    member = next(member for member in case.facts.members if member.path == path)
+    return any(entry.kind is EntryKind.LTO_IR for c in member.containers for entry in c.entries)
 
 
 def _expected(case: Case, demand: Demand) -> str:
@@ -171,7 +179,7 @@ def jit_only(case: Case) -> Iterator[Observation]:
     Mend: nothing where `code: jit` is what upstream can give; otherwise add the target's architecture.
     """
     for member in case.compiled:
-        kernels = case.kernels[member.path]
+        kernels = case.under_driver[member.path]
         if kernels.jit and not kernels.native:
             found = f"JIT only: all {len(kernels.jit)} kernels that run are PTX"
             yield Observation(member.path, found, "native code, where it can be had", _BUILD)
@@ -186,7 +194,7 @@ def partly_jit(case: Case) -> Iterator[Observation]:
     Mend: nothing where the kernels stand under `jit_ok`; otherwise add the target's architecture for their sources.
     """
     for member in case.compiled:
-        kernels = case.kernels[member.path]
+        kernels = case.under_driver[member.path]
         if kernels.jit and kernels.native:
             found = f"partly JIT: {len(kernels.native)} kernels native, {len(kernels.jit)} PTX only"
             yield Observation(member.path, found, "native code, where it can be had", _BUILD)
@@ -202,9 +210,10 @@ def nothing_for_target(case: Case) -> Iterator[Observation]:
     Mend: nothing; or ask for more in the matrix (`code: native` or `jit`).
     """
     for kernels, _ in case.demanded(Code.ANY):
-        if kernels.has_kernels and not runs(kernels):
+        if kernels.has_kernels and not runs(case.under_driver[kernels.member]):
             found = f"nothing for the target in {len(kernels.best)} kernels ({_architectures(case, kernels.member)})"
-            yield Observation(kernels.member, found, "no demand is made of it", "none needed")
+            newer = ": what there is needs a newer driver" if runs(kernels) else ""
+            yield Observation(kernels.member, found + newer, "no demand is made of it", "none needed")
 
 
 @check("DEV009", "device-code-unexpected")
@@ -267,7 +276,9 @@ def no_device_code(case: Case) -> Iterator[Observation]:
     if case.policy.named or case.policy.require in (Code.HOST, Code.ANY):
         return
     if case.compiled and not any(kernels.has_kernels for kernels in case.kernels.values()):
-        found = f"no device code in {len(case.compiled)} compiled members"
+        linked = any(_needs_link(case, member.path) for member in case.compiled)
+        what = "LTO-IR alone, of which nothing runs before it is linked," if linked else "no device code"
+        found = f"{what} in {len(case.compiled)} compiled members"
         yield Observation("", found, "kernels", "build with CUDA, or give --require host where none is right")
 
 
@@ -288,3 +299,21 @@ def nothing_certain(case: Case) -> Iterator[Observation]:
         names = examples(tuple(kernels.member for kernels in possible))
         expected = f"code that runs on compute capability {case.policy.device} for sure"
         yield Observation("", f"it is not known whether anything runs: {names}", expected, _BUILD)
+
+
+@check("DEV014", "hidden-image")
+def hidden_image(case: Case) -> Iterator[Observation]:
+    """Kernels have code that the target's GPU could run, in an image that its driver does not load.
+
+    Why: of a container (one translation unit, as a rule) the driver loads one image: a cubin before PTX, `sm_90a`
+    before `sm_90`, else the highest that fits. A kernel that only another image holds is not found at its first launch,
+    as measured on an H200, even where it stands there as PTX. nvcc puts every kernel into every image; a container that
+    was put together by hand need not hold it so.
+
+    Mend: compile the kernel for each architecture of its translation unit, or put it into one of its own.
+    """
+    for kernels, _ in case.demanded(Code.NATIVE, Code.JIT):
+        if kernels.hidden:
+            found = f"{len(kernels.hidden)} kernels are in images that are not loaded: {examples(kernels.hidden)}"
+            expected = f"each kernel in the image that compute capability {case.policy.device} loads"
+            yield Observation(kernels.member, found, expected, "compile it for every architecture of its unit")

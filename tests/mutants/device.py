@@ -9,10 +9,12 @@ from tests.mutants.making import (
     foreign,
     gap,
     one_fatbin,
+    ptx_entry,
     static_library,
     stub,
     with_c,
     with_host,
+    with_units,
 )
 from tests.support.fatbin import Entry
 from tests.support.wheel import TAG
@@ -30,11 +32,11 @@ MUTANTS = (
     Case("sm_120a on 12.1", lambda: for_arm({"sm_120a": ["k"]}), "DEV001", SPARK),
     Case("sm_86 on Orin", lambda: for_arm({"sm_86": ["k"]}), "DEV001", ORIN),
     Case("PTX alone where native code is asked for", lambda: with_c(code("compute_80")), "DEV002"),
-    Case("one kernel of two as PTX", lambda: with_c(code("sm_90", "a"), code("compute_80", "a", "b")), "DEV002"),
+    Case("one kernel of two as PTX", lambda: with_units({"sm_90": ["a"]}, {"compute_80": ["a", "b"]}), "DEV002"),
     Case("nothing native, and all PTX allowed", lambda: with_c(code("compute_80", "marlin_gemm")), "DEV002"),
     Case(
         "allowed PTX, and native code required for this run",
-        lambda: with_c(code("sm_90", "a"), code("compute_80", "marlin_gemm")),
+        lambda: with_units({"sm_90": ["a"]}, {"compute_80": ["marlin_gemm"]}),
         "DEV002",
         require=Code.NATIVE,
     ),
@@ -54,8 +56,43 @@ MUTANTS = (
     Case("PTX alone where that is enough", lambda: wheel(more={"axpy/_fast": {"compute_80": ["k"]}}), "DEV006"),
     Case(
         "allowed PTX beside native code",
-        lambda: with_c(code("sm_90", "a"), code("compute_80", "marlin_gemm")),
+        lambda: with_units({"sm_90": ["a"]}, {"compute_80": ["marlin_gemm"]}),
         "DEV007",
+    ),
+    Case(
+        "a kernel as PTX beside a cubin without it, which is what the driver loads",
+        lambda: with_c(code("sm_90", "a"), code("compute_80", "a", "b")),
+        "DEV014",
+    ),
+    Case(
+        "an empty cubin for the target beside PTX with every kernel",
+        lambda: with_c(Entry("cubin", 90, stub()), code("compute_80", "marlin_gemm")),
+        "DEV014",
+    ),
+    Case(
+        "a kernel for sm_90 beside code for sm_90a without it",
+        lambda: with_c(code("sm_90", "a", "b"), code("sm_90a", "a")),
+        "DEV014",
+    ),
+    Case(
+        "LTO-IR and nothing else",
+        lambda: with_c(Entry("lto-ir", 90, b"\xb3\x8f\x6d\x6c" + bytes(60))),
+        "DEV001",
+    ),
+    Case(
+        "another project's LTO-IR",
+        lambda: foreign({"other/_C": member(Entry("lto-ir", 90, b"\xb3\x8f\x6d\x6c" + bytes(60)))}),
+        "DEV011",
+    ),
+    Case(
+        "PTX newer than the driver, where nothing is asked",
+        lambda: wheel(more={"axpy/_any": member(ptx_entry("compute_80", (9, 3)))}),
+        "DEV008",
+    ),
+    Case(
+        "another project's PTX, newer than the driver",
+        lambda: foreign({"other/_C": member(ptx_entry("compute_80", (9, 3)))}),
+        "DEV010",
     ),
     Case("nothing where nothing is asked", lambda: wheel(more={"axpy/_any": {"sm_100": ["k"]}}), "DEV008"),
     Case("kernels in host code", lambda: with_host(TAG, sections={".nv_fatbin": one_fatbin("sm_90")}), "DEV009"),

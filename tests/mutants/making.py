@@ -42,6 +42,11 @@ def with_c(*entries: Entry, **options: object) -> WheelFacts:
     return wheel({"axpy/_C": member(*entries, **options), "axpy/_host": {}})
 
 
+def with_units(*units: Mapping[str, list[str]]) -> WheelFacts:
+    """The good wheel with an ``axpy/_C`` of several translation units, a container each."""
+    return wheel({"axpy/_C": list(units), "axpy/_host": {}})
+
+
 def for_arm(code_of_c: Mapping[str, list[str]]) -> WheelFacts:
     return wheel({"axpy/_C": code_of_c, "axpy/_host": {}}, tag=ARM_TAG)
 

@@ -12,6 +12,7 @@ from tests.mutants.making import (
     stub,
     with_c,
     with_host,
+    with_units,
 )
 from tests.support.elf import host_elf
 from tests.support.fatbin import Entry
@@ -33,7 +34,9 @@ NEAR_MISSES = (
         lambda: wheel({"axpy/_C": [{"sm_90": ["k"]}, {"sm_100": ["k"]}], "axpy/_host": {}}),
     ),
     Case("a device-link stub beside kernels", lambda: with_c(code("sm_90"), Entry("cubin", 90, stub()))),
-    Case("allowed PTX beside native code", lambda: with_c(code("sm_90", "a"), code("compute_80", "marlin_gemm"))),
+    Case("allowed PTX beside native code", lambda: with_units({"sm_90": ["a"]}, {"compute_80": ["marlin_gemm"]})),
+    Case("PTX with the kernels of the cubin beside it", lambda: with_c(code("sm_90", "a"), code("compute_80", "a"))),
+    Case("code for sm_90 and sm_90a with the same kernels", lambda: with_c(code("sm_90", "a"), code("sm_90a", "a"))),
     Case("an optional member that holds nothing for the target", lambda: wheel(more={"axpy/_any": {"sm_100": ["k"]}})),
     Case("listed kernels, all native", lambda: wheel(more={"axpy/_listed": {"sm_90": ["vital_one", "vital_two"]}})),
     Case("PTX where that is enough", lambda: wheel(more={"axpy/_fast": {"compute_80": ["k"]}})),

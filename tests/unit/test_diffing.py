@@ -128,8 +128,8 @@ def test_what_could_not_be_read_is_neither_lost_nor_equal() -> None:
 
 
 def test_what_one_device_runs() -> None:
-    before = held({"sm_90": ["kept", "slower", "lost"], "compute_80": ["faster"], "sm_80": ["never"]})
-    now = held({"sm_90": ["kept", "faster", "new"], "compute_80": ["slower"], "sm_100": ["lost"]})
+    before = held(units({"sm_90": ["kept", "slower", "lost"]}, {"compute_80": ["faster"], "sm_80": ["never"]}))
+    now = held(units({"sm_90": ["kept", "faster", "new"]}, {"compute_80": ["slower"], "sm_100": ["lost"]}))
     target = compare(now, before, device=HOPPER, target="x86_64-sm90").target
     assert target is not None
     (row,) = target.extensions
