@@ -16,6 +16,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 DottedVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]*$")]
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+SonamePattern = Annotated[str, StringConstraints(pattern=r"^[^\s/]+$")]
 TargetId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+-sm[0-9]+[af]?$")]
 
 
@@ -251,7 +252,7 @@ class Matrix(Strict):
     build: Build = Build()
     extensions: dict[str, Expectation] = Field(default_factory=dict)  # for every target; a target's own win
     # fnmatch pattern of a soname that the target provides, beyond those this tool knows -> the reason
-    libraries: dict[NonEmpty, Annotated[str, StringConstraints(min_length=8)]] = Field(default_factory=dict)
+    libraries: dict[SonamePattern, Annotated[str, StringConstraints(min_length=8)]] = Field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
     targets: Annotated[dict[TargetId, Target], Field(min_length=1)]
     measured: dict[str, Measured] = Field(default_factory=dict)
