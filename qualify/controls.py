@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualify.errors import ConfigurationError, UsageError
+from qualify.errors import ConfigurationError, UnavailableError, UsageError
 from qualify.facts import WheelFacts
 from qualify.fetching import Fetcher
 from qualify.matrix import LoadedMatrix
@@ -29,9 +29,18 @@ class Controls:
     """Controls of the targets of one run; each file is read once."""
 
     def __init__(
-        self, loaded: LoadedMatrix | None, *, fetcher: Fetcher | None = None, progress: Progress | None = None
+        self,
+        loaded: LoadedMatrix | None,
+        *,
+        at: Path | None = None,
+        fetcher: Fetcher | None = None,
+        progress: Progress | None = None,
     ) -> None:
+        """
+        :param at: where the matrix's control lies on this machine; only for one whose sha256 the matrix states.
+        """
         self._loaded = loaded
+        self._at = at
         self._fetcher = fetcher or (Fetcher(local=loaded.local) if loaded is not None else Fetcher())
         self._progress = progress
         self._read: dict[Path, WheelFacts] = {}
@@ -39,8 +48,9 @@ class Controls:
     def of_target(self, target: str) -> WheelFacts | None:
         """The control that the matrix names for one of its targets; None where it names none.
 
-        :raises ConfigurationError: there is no such file, or its sha256 is another one than the matrix says.
-        :raises UnavailableError: it could not be fetched.
+        :raises ConfigurationError: its sha256 is another one than the matrix says, or the matrix says none and the
+            file is handed in.
+        :raises UnavailableError: there is no such file, or it could not be fetched.
         """
         if self._loaded is None:
             return None
@@ -50,10 +60,20 @@ class Controls:
         where = f"{self._loaded.path.name}: targets.{target}.control"
         subject = row.control.wheel
         host = Host(row.machine, row.python[0], row.ceilings.glibc)
-        path = self._fetch(subject, host) if is_requirement(subject) else self._loaded.path.parent / subject
+        if self._at is not None:
+            path = self._at
+            if row.control.sha256 is None:
+                raise ConfigurationError(
+                    "a file may stand for the control only where the matrix states its sha256",
+                    where=where,
+                    expected=f"{subject}, fetched as the matrix names it",
+                    action="add the sha256, and judge the wheel again",
+                )
+        else:
+            path = self._fetch(subject, host) if is_requirement(subject) else self._loaded.path.parent / subject
         if not path.is_file():
-            raise ConfigurationError(
-                "no such file", where=f"{where}.wheel", expected=str(path), action="correct the path"
+            raise UnavailableError(
+                "the control is not there", where=f"{where}.wheel", expected=str(path), action="put it there"
             )
         facts = self._facts(path)
         if row.control.sha256 is not None and facts.sha256 != row.control.sha256:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from qualify import factsjson, judging, opening, policies
-from qualify.errors import RefusedError, UnavailableError, UsageError
+from qualify.errors import ConfigurationError, RefusedError, UnavailableError, UsageError
 from qualify.evidencejson import CHECK_AGAIN, Document, load, path_for, targets_beside, to_json, tool_version, write
 from qualify.facts import WheelFacts
 from qualify.files import Digest, sha256_of
@@ -148,7 +148,7 @@ def prove(
 
     :param accept_overridden: take a wheel that only waivers let through.
     :param controls: the control that the matrix names for a target, read anew.
-    :raises UnavailableError: the matrix names a control, and nobody can hand it in here.
+    :raises UnavailableError: the matrix names a control, and it is not to be had here.
     :raises RefusedError: anything differs, or the wheel is not qualified; each way with a reason of its own.
     :raises ConfigurationError: the matrix holds a waiver that nobody can grant.
     """
@@ -193,7 +193,28 @@ def _control(document: Document, loaded: LoadedMatrix, controls: ControlOf | Non
             where=document.filename,
             expected="the wheel that the evidence was held against",
         )
-    return controls(document.target)
+    where = path_for(Path(document.filename), document.target).name
+    try:
+        facts = controls(document.target)
+    except ConfigurationError as error:
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        raise RefusedError(what, where=where, expected=error.expected, action=error.action) from error
+    _same_control(document, facts, where)
+    return facts
+
+
+def _same_control(document: Document, control: WheelFacts | None, where: str) -> None:
+    """What the document was held against is what is at hand; that it says so rightly is seen when judging again."""
+    policy = document.report.get("policy")
+    claimed = policy.get("control") if isinstance(policy, Mapping) else None
+    sha256 = claimed.get("sha256") if isinstance(claimed, Mapping) else None
+    if control is not None and control.sha256 != sha256:
+        raise RefusedError(
+            f"held against {f'a control of sha256 {str(sha256)[:12]}' if sha256 else 'no control'}",
+            where=where,
+            expected=f"{control.filename}, sha256 {control.sha256[:12]}",
+            action=CHECK_AGAIN,
+        )
 
 
 def _judged_again(

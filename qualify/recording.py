@@ -61,12 +61,14 @@ def record(
     dependencies: bool = True,
     find_links: Sequence[Path] = (),
     accept_overridden: bool = False,
+    control: Path | None = None,
     now: datetime,
     progress: ReadProgress | None = None,
 ) -> Recorded:
     """Prove the evidence, measure the wheel, and write the values for ``target``.
 
     :param accept_overridden: take a wheel that only waivers let through; the entry says so.
+    :param control: where the control that the matrix names lies on this machine; None: where the matrix says.
     :param runner: where the wheel is installed and imported; None: nothing runs, the version module counts.
     :raises RefusedError: the evidence proves nothing, or the pin doesn't accept what was measured, or the matrix
         changed meanwhile; nothing was written.
@@ -91,7 +93,7 @@ def record(
             loaded,
             progress=progress,
             accept_overridden=accept_overridden,
-            controls=Controls(loaded).of_target,
+            controls=Controls(loaded, at=control).of_target,
         )
         observation = _measure(
             evidence, loaded, runner=runner, dependencies=dependencies, find_links=find_links, now=now

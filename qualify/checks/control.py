@@ -139,10 +139,12 @@ def no_control(case: Case) -> Iterator[Observation]:
 
     Mend: give the control (`--control`, or `control:` in the matrix): the last good wheel of this target.
     """
-    if not case.policy.control_required and case.control is None:
-        return
-    problem = _unfit(case)
-    if problem:
+    if case.policy.control_required:
+        yield from _without(case)
+
+
+def _without(case: Case) -> Iterator[Observation]:
+    if problem := _unfit(case):
         expected = f"the last good wheel of {case.facts.name or 'the project'} for {case.policy.target}"
         yield Observation("", problem, expected, "give it by --control, or name it in the matrix")
 
@@ -187,10 +189,13 @@ def less_than_control(case: Case) -> Iterator[Observation]:
     """The wheel runs less than a control that nothing requires, or than the required one where any code is right.
 
     Why: the same losses as CTL001 to CTL004, where nothing asks for them: the control was given for information, or
-    the matrix says `code: any` of the extension.
+    the matrix says `code: any` of the extension. A control that says nothing (the same bytes, another project's wheel,
+    one that could not be read whole) is named here as well.
 
     Mend: nothing, or require the control in the matrix.
     """
+    if case.control is not None and not case.policy.control_required:
+        yield from _without(case)
     if case.parity is None:
         return
     if not case.policy.control_required:

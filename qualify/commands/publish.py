@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-overridden", action="store_true", help="take wheels that only waivers let through; the page says so"
     )
+    parser.add_argument(
+        "--control", type=Path, metavar="FILE", help="where the control lies that the matrix names with its sha256"
+    )
     parser.add_argument("--json", action="store_true", help="print what was published as JSON")
 
 
@@ -115,7 +118,7 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
             )
         documents.append(document)
     print(f"proving {wheel.name} for {', '.join(targets)} again", file=sys.stderr)
-    controls = Controls(loaded).of_target
+    controls = Controls(loaded, at=arguments.control).of_target
     return evidence.prove_each(
         documents, wheel, loaded, accept_overridden=arguments.accept_overridden, controls=controls
     )

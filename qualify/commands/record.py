@@ -22,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-overridden", action="store_true", help="take a wheel that only waivers let through; the entry says so"
     )
+    parser.add_argument(
+        "--control", type=Path, metavar="FILE", help="where the control lies that the matrix names with its sha256"
+    )
     add_runner_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
@@ -40,6 +43,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
         accept_overridden=arguments.accept_overridden,
+        control=arguments.control,
         now=datetime.now(UTC),
     )
     if arguments.json:

@@ -98,6 +98,14 @@ MUTANTS = (
         control=_control,
         matrix=_GIVEN,
     ),
+    Case("this very wheel as a control that nothing requires", _now, "CTL007", control=_now, matrix=_GIVEN),
+    Case(
+        "another project's wheel as a control that nothing requires",
+        _now,
+        "CTL007",
+        control=lambda: wheel({"other/_C": {"sm_90": ["k"]}}, name="other"),
+        matrix=_GIVEN,
+    ),
     Case(
         "fewer kernels in an extension that may hold anything",
         lambda: _now(more={"axpy/_any": {"sm_90": ["a"]}}),

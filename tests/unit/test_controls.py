@@ -10,8 +10,9 @@ import pytest
 from qualify import evidence, matrix
 from qualify.cli import main
 from qualify.controls import Controls, Host
-from qualify.errors import ConfigurationError, ExitCode, UnavailableError, UsageError
+from qualify.errors import ConfigurationError, ExitCode, RefusedError, UnavailableError, UsageError
 from qualify.files import sha256_of
+from qualify.opening import read_wheel
 from tests.support.line import axpy, write_matrix
 
 TARGET = "x86_64-sm90"
@@ -79,8 +80,9 @@ def test_another_file_than_the_matrix_says_is_refused(
     assert sha256_of(before).sha256[:12] in said
     loaded = matrix.load(named(tmp_path, entry(before)))
     before.unlink()
-    with pytest.raises(ConfigurationError, match="no such file"):
+    with pytest.raises(UnavailableError, match="is not there"):
         Controls(loaded).of_target(TARGET)
+    assert check(axpy(tmp_path / "now"), "--matrix", loaded.path) == ExitCode.UNAVAILABLE
 
 
 def test_a_control_that_is_no_archive_is_not_the_candidates_fault(
@@ -104,7 +106,7 @@ def test_evidence_needs_the_control_again(tmp_path: Path, before: Path) -> None:
         evidence.prove(document, wheel, loaded)
     # Another wheel under the control's name is no proof of what was judged.
     axpy(tmp_path / "good", version="0.0.9", extensions=BOTH, files={"axpy/new.py": ""})
-    with pytest.raises(ConfigurationError, match="has the sha256"):
+    with pytest.raises(RefusedError, match="has the sha256"):
         evidence.prove(document, wheel, loaded, controls=Controls(loaded).of_target)
     assert document.made <= datetime.now(UTC).isoformat()
 
@@ -125,3 +127,48 @@ def test_a_control_is_read_once(tmp_path: Path, before: Path) -> None:
     assert controls.of_target(TARGET) is None
     with pytest.raises(UsageError, match="no such file"):
         controls.given(str(tmp_path / "x.whl"), host)
+
+
+def publish(wheel: Path, path: Path, *arguments: object) -> int:
+    index = path.parent / "index"
+    return main(["publish", str(wheel), "--matrix", str(path), "--to", str(index), *map(str, arguments)])
+
+
+def test_publishing_proves_with_the_control_wherever_it_lies(
+    tmp_path: Path, before: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = named(tmp_path, entry(before))
+    wheel = axpy(tmp_path / "now", extensions=BOTH)
+    assert check(wheel, "--matrix", path, "--evidence") == ExitCode.OK
+    moved = before.rename(tmp_path / before.name)
+    assert publish(wheel, path) == ExitCode.UNAVAILABLE
+    assert "the control is not there" in capsys.readouterr().err
+    other = axpy(tmp_path / "other", version="0.0.8", extensions=BOTH)
+    assert publish(wheel, path, "--control", other) == ExitCode.REFUSED
+    assert "has the sha256" in capsys.readouterr().err
+    assert publish(wheel, path, "--control", moved) == ExitCode.OK
+    record = ["record", str(wheel), "--target", TARGET, "--matrix", str(path), "--no-deps"]
+    assert main(record) == ExitCode.UNAVAILABLE
+    assert main([*record, "--control", str(moved)]) == ExitCode.OK
+
+
+def test_no_file_stands_for_a_control_of_which_only_the_version_is_stated(
+    tmp_path: Path, before: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = named(tmp_path, '{wheel: "axpy==0.0.9", required: true}')
+    loaded = matrix.load(path)
+    with pytest.raises(ConfigurationError, match="only where the matrix states its sha256"):
+        Controls(loaded, at=before).of_target(TARGET)
+
+
+def test_evidence_that_was_held_against_another_control_is_refused(tmp_path: Path, before: Path) -> None:
+    """Where the matrix states no sha256, the evidence's own is held against what the index gives."""
+    path = named(tmp_path, entry(before))
+    wheel = axpy(tmp_path / "now", extensions=BOTH)
+    assert check(wheel, "--matrix", path, "--evidence") == ExitCode.OK
+    document, loaded = evidence.load(evidence.path_for(wheel, TARGET)), matrix.load(path)
+    less = read_wheel(axpy(tmp_path / "less", version="0.0.8"))
+    with pytest.raises(RefusedError, match="held against a control of sha256"):
+        evidence.prove(document, wheel, loaded, controls=lambda target: less)
+    with pytest.raises(RefusedError, match=r"judging again (differs|says)"):
+        evidence.prove(document, wheel, loaded, controls=lambda target: None)
