@@ -20,14 +20,27 @@ def taken_by(oldest_cuda: str) -> Callable[[Entry], bool] | None:
     """Whether the oldest promised driver takes an entry, as far as is known; None where no driver is promised."""
     if not oldest_cuda:
         return None
-    return lambda entry: entry_driver(entry, oldest_cuda) is not DriverAnswer.NO
+    known: dict[tuple[str, str, str, str], bool] = {}
+
+    def taken(entry: Entry) -> bool:
+        # Entries are many, and what the driver asks of them is nearly always the same.
+        asked = (entry.kind.value, entry.isa, entry.toolkit, entry.compression.value)
+        if asked not in known:
+            known[asked] = entry_driver(entry, oldest_cuda) is not DriverAnswer.NO
+        return known[asked]
+
+    return taken
 
 
-def cover(
-    module: Module, device: ComputeCapability, taken: Callable[[Entry], bool] | None
-) -> tuple[MemberKernels, ...]:
-    """Coverage of a module's members."""
-    return tuple(kernels_of(member, device, taken) for member in module.members)
+Covered = Mapping[str, tuple[MemberKernels, ...]]  # module path -> coverage of its members
+
+
+def cover(modules: Mapping[str, Module], device: ComputeCapability, oldest_cuda: str = "") -> Covered:
+    """Coverage of every module, under the oldest driver that is promised."""
+    taken = taken_by(oldest_cuda)
+    return {
+        path: tuple(kernels_of(member, device, taken) for member in module.members) for path, module in modules.items()
+    }
 
 
 def best_of(module: Module, coverage: Iterable[MemberKernels]) -> Best:
@@ -90,14 +103,14 @@ def compare_on(
     *,
     target: str = "",
     oldest_cuda: str = "",
+    covered: tuple[Covered, Covered] | None = None,
 ) -> TargetDifference:
-    """What ``device`` runs of either wheel, under the oldest driver that is promised."""
-    taken = taken_by(oldest_cuda)
+    """What ``device`` runs of either wheel, under the oldest driver that is promised.
+
+    :param covered: of both, where the caller has it.
+    """
+    now, before = covered or (cover(candidate, device, oldest_cuda), cover(control, device, oldest_cuda))
     rows = []
-    covered = [
-        {path: cover(module, device, taken) for path, module in modules.items()} for modules in (candidate, control)
-    ]
-    now, before = covered
     for path, module in control.items():
         if path in candidate:
             blind = any(kernels.unread for kernels in now[path])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qualify.arch import ComputeCapability, Support
 from qualify.coverage import MemberKernels
-from qualify.diffing.device import compare_on, cover, taken_by
+from qualify.diffing.device import compare_on, cover
 from qualify.diffing.modules import Module, modules_of
 from qualify.diffing.values import OnDevice
 from qualify.facts import WheelFacts
@@ -34,13 +34,15 @@ class Parity:
 def parity(candidate: WheelFacts, control: WheelFacts, device: ComputeCapability, oldest_cuda: str) -> Parity:
     """Hold a candidate against its control, under a driver of CUDA ``oldest_cuda`` ("": any)."""
     now, before = modules_of(candidate), modules_of(control)
-    found = compare_on(now, before, device, target="", oldest_cuda=oldest_cuda)
-    taken = taken_by(oldest_cuda)
+    covered = cover(now, device, oldest_cuda), cover(before, device, oldest_cuda)
+    found = compare_on(now, before, device, oldest_cuda=oldest_cuda, covered=covered)
     gaps = []
     for path, module in now.items():
         if path in before and module.has_device_code:
-            ours = _covered(module, cover(module, device, taken))
-            theirs = _covered(before[path], cover(before[path], device, taken))
+            ours = _covered(module, covered[0][path])
+            if not ours.partly:
+                continue
+            theirs = _covered(before[path], covered[1][path])
             # Native from one container and not from another, where no container of the control lacks it.
             names = sorted(ours.partly & (theirs.native - theirs.partly))
             if names:
