@@ -10,6 +10,7 @@ from qualify.diffing.values import Architecture, Change, Difference, Kernels, Na
 from qualify.renderers.terminal import plain, rendered
 
 _LISTED = 5  # names that are listed of many
+_LONGEST = 160  # characters of a name; mangled ones have up to a thousand, and --all shows them whole
 _COLORS = {"lost": "red", "slower": "red", "gained": "green", "faster": "green", "changed": "cyan", "unknown": "yellow"}
 
 
@@ -125,7 +126,8 @@ def _summary(difference: Difference) -> str:
 def _listed(names: Sequence[str], every: bool, *, indent: int) -> Iterator[Text]:
     shown = names if every else names[:_LISTED]
     for name in shown:
-        yield Text(" " * indent + plain(name))
+        text = plain(name)
+        yield Text(" " * indent + (text if every or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"))
     if len(names) > len(shown):
         yield Text(" " * indent + f"and {len(names) - len(shown)} more: --all lists them, and --json has them")
 

@@ -94,6 +94,17 @@ def test_long_lists_are_cut_unless_all_is_asked_for(tmp_path: Path, capsys: pyte
     assert "kernel_19" in capsys.readouterr().out
 
 
+def test_long_names_are_cut_unless_all_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "_Z" + "k" * 400
+    before, now = made(tmp_path / "before", ["k", long]), made(tmp_path / "now", ["k"])
+    assert main(["diff", str(now), str(before)]) == ExitCode.REJECTED
+    out = capsys.readouterr().out
+    assert long[:159] + "…\n" in out
+    assert long not in out
+    assert main(["diff", str(now), str(before), "--all"]) == ExitCode.REJECTED
+    assert long in capsys.readouterr().out
+
+
 def test_what_a_terminal_would_act_on_is_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = made(tmp_path / "before", ["k", "\x1b[2Jgone"])
     assert main(["diff", str(made(tmp_path / "now", ["k"])), str(before)]) == ExitCode.REJECTED
