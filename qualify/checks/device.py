@@ -237,13 +237,16 @@ def nothing_runs(case: Case) -> Iterator[Observation]:
 
     Why: without expectations the least that can be asked is that something runs: natively or by JIT, on the
     target's oldest driver, in a member that the target's C library and interpreter load. That device code may be
-    missing (`--require host`) does not say that all of it may be for other GPUs.
+    missing (`--require host`) does not say that all of it may be for other GPUs. A static library is there to be
+    linked elsewhere: where host code is enough, it is asked for nothing.
 
     Mend: build it for the target, or use a release that covers it.
     """
     if case.policy.named or _asked_each(case):
         return
-    holding = [kernels for kernels in case.under_driver.values() if kernels.has_kernels]
+    linked_elsewhere = {member.path for member in case.compiled if member.kind is MemberKind.ARCHIVE}
+    spared = linked_elsewhere if case.policy.require is Code.HOST else frozenset[str]()
+    holding = [k for path, k in case.under_driver.items() if k.has_kernels and path not in spared]
     open_questions = any(kernels.unknown or kernels.unread for kernels in holding)
     if holding and not open_questions and not case.usable(case.under_driver):
         unloaded = [kernels for kernels in holding if runs(kernels)]

@@ -9,6 +9,7 @@ from tests.mutants.making import (
     for_arm,
     foreign,
     ptx_entry,
+    static_library,
     stub,
     with_c,
     with_host,
@@ -20,6 +21,11 @@ from tests.support.wheel import COMMIT, TAG
 from tests.unit.judging_support import ARM_TAG, SPARK, code, member, wheel
 
 NEAR_MISSES = (
+    Case(
+        "another project's static library beside host code, where that is enough",
+        lambda: foreign({"other/_host": {}}, files={"other/libk.a": static_library()}),
+        require=Code.HOST,
+    ),
     Case("the good wheel", wheel),
     Case("a version one patch ahead with the right commit", lambda: wheel(version="0.1.1")),
     Case("a label that a target declares", lambda: wheel(version="0.1.0+orin")),
