@@ -8,7 +8,7 @@ Three spellings in a mangled name say where, when and for what it was compiled, 
   ``66_GLOBAL__N__24963849_28_dcp_direct_a2a_lse_reduce_cu_6b687e18_7593``, ``33_INTERNAL_67223d63_6_k_1_cu_plain``,
   ``__nv_static_24__67223d63_6_k_1_cu_plain__Z4statPf``.  The file's name stays.
 * CUB and Thrust put everything into an inline namespace that spells their version and the list of architectures:
-  ``43CUB_300001_SM_750_800_860_890_900_1000_1200``, ``23THRUST_300001_SM_900_NS``, ``17_V_300200_SM_900``.  That it is
+  ``43CUB_300001_SM_750_800_860_890_900_1000_1200``, ``23THRUST_300001_SM_900_NS``, ``16_V_300200_SM_900``.  That it is
   one stays.
 
 An identifier stands behind its length (Itanium C++ ABI, 5.1.2), so that its end is known, and the new one behind its

@@ -80,7 +80,8 @@ def on_device(path: str, candidate: Best, control: Best, *, blind: bool) -> OnDe
         elif now not in _RUN:
             (unknown if blind or now is Support.UNKNOWN else lost).append(name)
         elif before.native is not now.native:
-            (slower if before.native else faster).append(name)
+            # What could not be read may be the native code that seems to be gone.
+            (faster if now.native else unknown if blind else slower).append(name)
     gained += [name for name in candidate.keys() - control.keys() if candidate[name] in _RUN]
     return OnDevice(
         extension=path,

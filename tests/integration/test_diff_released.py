@@ -23,10 +23,20 @@ def test_every_architecture_of_both_wheels_differs_by_no_kernel() -> None:
     assert difference.extensions.lost == difference.extensions.gained == ()
     assert difference.files.lost == difference.files.gained == difference.files.changed == ()
     differing = {(row.extension, row.architecture): row for row in difference.kernels if row.lost or row.gained}
-    # The aarch64 wheel asks for 8.7 and not for 8.6: its sm_86 code is that of Marlin's own list, in one container.
+    # The aarch64 wheel asks for 8.7 and not for 8.6: its sm_86 code is one file's, in one container.
     row = differing.pop(("vllm/_C_stable_libtorch", "sm_86"))
     assert (row.control, row.candidate, row.gained) == (2579, 20, ())
     assert differing == {}
+    (member,) = (each for each in aarch64.members if each.path == "vllm/_C_stable_libtorch.abi3.so")
+    kernels = [
+        entry.kernels
+        for container in member.containers
+        if any(entry.architecture == "sm_86" and entry.kernels for entry in container.entries)
+        for entry in container.entries
+        if entry.architecture == "sm_86"
+    ]
+    assert len(kernels) == 1
+    assert all("26_fused_gdn_decode_kernel_cu" in member.symbols[number] for number in kernels[0])
     assert len(difference.kernels) == 31
     assert {each.architecture for each in difference.architectures_lost} == {"sm_75", "sm_86"}
     assert {each.architecture for each in difference.architectures_gained} == {"sm_87", "sm_110", "sm_110f"}
