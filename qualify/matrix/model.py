@@ -104,12 +104,32 @@ class SdistSource(Strict):
 class GitSource(Strict):
     git: str = ""  # URL or path relative to the matrix file (a bundle, say); empty: the pin's repository
     subdirectory: str = ""
+    tag: NonEmpty | None = None  # a tag that has to name the pin's commit; one that moved is refused
 
 
 def _sdist_or_git(value: Any) -> str:
     if isinstance(value, dict):
         return _SDIST if "sdist" in value or "sha256" in value else _GIT
     return _SDIST if isinstance(value, SdistSource) else _GIT
+
+
+Reason = Annotated[str, StringConstraints(min_length=8)]
+
+
+class Patch(Strict):
+    """A change to the tree that is part of the pin; patches are applied in the order in which they stand."""
+
+    file: NonEmpty  # relative to the matrix file
+    sha256: Sha256
+    reason: Reason
+
+
+class Upstream(Strict):
+    """Where a fork comes from: the pin's commit is ``base`` and an overlay on top of it."""
+
+    repository: NonEmpty
+    base: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    branch: str = ""  # what "behind" is counted against; "": the repository's default branch
 
 
 class Pin(Strict):
@@ -120,6 +140,8 @@ class Pin(Strict):
     ]
     commit: Commit  # a git source needs all 40 digits
     build_modes: tuple[str, ...] = ("source", "unstated")  # accepted build modes
+    patches: tuple[Patch, ...] = ()
+    upstream: Upstream | None = None  # of a fork
 
 
 class Project(Strict):
@@ -170,6 +192,51 @@ class Shape(Strict):
     without: dict[Word, Annotated[str, StringConstraints(min_length=8)]] = Field(default_factory=dict)
 
 
+class AddedRequirement(Strict):
+    requirement: NonEmpty  # PEP 508
+    reason: Reason
+
+
+class RemovedRequirement(Strict):
+    name: NonEmpty
+    reason: Reason
+
+
+class ReplacedRequirement(Strict):
+    name: NonEmpty  # whatever the tree asks of this project …
+    requirement: NonEmpty  # … is replaced by this
+    reason: Reason
+
+
+class RequirementOverrides(Strict):
+    """What differs from ``[build-system].requires`` of the tree; each with its reason."""
+
+    add: tuple[AddedRequirement, ...] = ()
+    remove: tuple[RemovedRequirement, ...] = ()
+    replace: tuple[ReplacedRequirement, ...] = ()
+
+
+class Rust(Strict):
+    """The Rust part of a tree: its crates are vendored before the build, so that the compile needs no network."""
+
+    locks: Annotated[tuple[NonEmpty, ...], Field(min_length=1)] = ("Cargo.lock",)  # paths in the tree
+    toolchain: str = "rust-toolchain.toml"  # the file that names the toolchain; "" where the tree has none
+
+
+class NotBuilt(Strict):
+    """A line of the configure step's output that says of a part that it isn't built, and is expected to."""
+
+    pattern: NonEmpty  # fnmatch pattern over what follows the announcing words
+    reason: Reason
+
+
+class Configure(Strict):
+    """What the configure step's output says of parts that are left out; a line that nothing expects fails the build."""
+
+    announces: tuple[NonEmpty, ...] = ("Not building *",)  # fnmatch patterns over a line without CMake's "-- "
+    expected: tuple[NotBuilt, ...] = ()  # for every target; a target's own come to them
+
+
 class Build(Strict):
     """How the project builds: data, so that no code knows a project by name."""
 
@@ -188,8 +255,21 @@ class Build(Strict):
     )  # what the target's build sets; decides CMake branches
     toolkit_extras: tuple[str, ...] = ("nvcc", "cudart", "cccl")  # of the cuda-toolkit distribution
     tag_match: str = "*[0-9]*"  # the tags that setuptools-scm sees, as its own git describe command says
-    memory_per_job: int = Field(default=3, ge=1)  # GB that one compile job needs
+    memory_per_job: int = Field(default=5, ge=1)  # GB that one nvcc thread needs
+    # The variable that says how many threads one nvcc has ("NVCC_THREADS"); "" where the project has none.
+    threads_variable: str = ""
     disk: int = Field(default=1, ge=1)  # GB that a build needs
+    allowed_environment: tuple[str, ...] = ()  # fnmatch patterns: the caller's variables that reach the build
+    requirements: RequirementOverrides = RequirementOverrides()
+    requirements_files: tuple[NonEmpty, ...] = ()  # the tree's own lists of build requirements, to be compared
+    rust: Rust | None = None
+    configure: Configure = Configure()
+    # Members that may be missing though setup.py names them (CMake's optional extensions); fnmatch pattern -> why.
+    optional_members: dict[str, Reason] = Field(default_factory=dict)
+    prebuilt: dict[str, Reason] = Field(default_factory=dict)  # compiled files that the tree may bring; pattern -> why
+    repair: Literal["auditwheel", "tag"] = "auditwheel"  # tag: give the true tag and bundle nothing
+    compiler_cache: Literal["", "ccache"] = "ccache"
+    timeout: int = Field(default=0, ge=0)  # minutes that a compile may take; 0: any
 
 
 class Control(Strict):
@@ -224,6 +304,8 @@ class Target(Strict):
     driver: Driver
     how: Literal["native", "cross", "emulate"] = "native"
     engine: Word = "auto"
+    engine_host: str = ""  # a name under `engines` of matrix.local.yaml; "": the engine that answers here
+    not_built: tuple[NotBuilt, ...] = ()  # what the configure step leaves out for this target, beside Build.configure
     label: str = ""  # put into the local version by the builder
     extensions: dict[str, Expectation] = Field(default_factory=dict)
     control: Control | None = None

@@ -17,6 +17,7 @@ M = TypeVar("M", bound=BaseModel)
 # What each pattern of the models asks for, in words.
 PATTERN_WORDS = {
     r"^[0-9a-f]{7,40}$": "7 to 40 lower-case hex digits",
+    r"^[0-9a-f]{40}$": "all 40 lower-case hex digits",
     r"^[0-9a-f]{64}$": "64 lower-case hex digits",
     r"^[0-9]+(\.[0-9]+)+$": 'a dotted version ("13.0")',
     r"^[a-z0-9_]+-sm[0-9]+[af]?$": 'MACHINE-smNN ("x86_64-sm90")',
