@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from builders import receipt as receipts
 from builders.bases import role_for, wish_for
+from builders.compiling import compile_wheel
 from builders.engines import Engine, EngineInfo, Room, RoomRequest, choose_engine
 from builders.environment import Mode, Prepared, environment_spec
 from builders.finishing import Finished, finish, only_wheel
@@ -29,7 +30,7 @@ from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_f
 from builders.progress import BuildLog
 from builders.signals import interruptible
 from builders.source import open_source
-from builders.stations import compile_wheel, prepare, run_collector, tree_inside, variables_for
+from builders.stations import prepare, run_collector, tree_inside, variables_for
 from builders.toolsearch import Host, this_host
 from qualify.errors import UnavailableError, UsageError
 from qualify.evidence import tool_version
@@ -52,6 +53,12 @@ class BuildRequest:
     mode: Mode = "isolated"
     python: str = ""  # the interpreter of the place that builds
     memory: int = 0  # bytes that a step may take; 0 for no limit
+    engine_host: str = ""  # "" takes the target's, or the engine that answers here
+    cores: int = 0  # that a step may use; 0 for all
+    jobs: int = 0  # 0 for as many as cores and memory allow
+    timeout: float = 0.0  # seconds that a compile may take; 0 for any
+    offline: bool = False
+    wait: bool = True  # where another process builds the same plan
     look_in: tuple[str, ...] = ()
     rebuild: bool = False
     verbose: bool = False
@@ -170,9 +177,8 @@ def _build(run: _Run, engine: Engine, work: Path) -> Built:
         with run.timed("preflight"):
             variables = variables_for(plan, room, prepared)
             facts = _look(run, room, plan, prepared, variables, tree)
-        log.say(f"compile: {plan.jobs} jobs, log {log.path}")
         with run.timed("compile"):
-            compile_wheel(room, prepared, variables, tree, log, plan.target)
+            compile_wheel(room, prepared, variables, tree, log, plan.target, jobs=plan.jobs, timeout=request.timeout)
         room.fetch(room.paths.out, work / "out")
         place = {"machine": room.machine, "image": room.image, "image_origin": room.image_origin}
     with run.timed("finish"):

@@ -1,4 +1,4 @@
-"""The stations of a build that run in a room: environment, preflight, compile."""
+"""The stations of a build that run in a room before the compile: environment and preflight."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from builders.causes import first_cause
-from builders.engines import Outcome, Room, Say, Step
+from builders.engines import Room, Say, Step
 from builders.environment import SCRIPT, TOOLCHAIN, EnvironmentSpec, Prepared, build_variables, toolchain_file
 from builders.host import cache_folder
 from builders.plan import Plan
 from builders.progress import BuildLog
-from qualify.errors import BuildError, PreflightError, UnavailableError
+from qualify.errors import PreflightError, UnavailableError
 from qualify.files import locked
 
 _LOCK_SECONDS = 6 * 3600.0
@@ -32,7 +31,7 @@ def prepare(room: Room, spec: EnvironmentSpec, log: BuildLog) -> Prepared:
     command = (room.python or "python3", "-c", SCRIPT.read_text(encoding="utf-8"), request)
     lines: list[str] = []
     with locked(lock, timeout=_LOCK_SECONDS, purpose="preparing an environment"):
-        outcome = room.run(Step("environment", command, prepares=True), _listening(lines, log.line))
+        outcome = room.run(Step("environment", command, prepares=True), listening(lines, log.line))
     if outcome.code == 0:
         return Prepared.of(_answer(lines))
     text = "\n".join(lines)
@@ -68,7 +67,7 @@ def run_collector(room: Room, prepared: Prepared | None, variables: Mapping[str,
     """
     lines: list[str] = []
     python = prepared.python if prepared is not None else room.python or "python3"
-    outcome = room.run(Step("preflight", (python, *arguments), dict(variables)), _listening(lines))
+    outcome = room.run(Step("preflight", (python, *arguments), dict(variables)), listening(lines))
     answer = _answer(lines)
     if outcome.code != 0 or not answer:
         raise UnavailableError(
@@ -78,43 +77,12 @@ def run_collector(room: Room, prepared: Prepared | None, variables: Mapping[str,
     return answer
 
 
-def compile_wheel(
-    room: Room, prepared: Prepared, variables: Mapping[str, str], tree: str, log: BuildLog, target: str
-) -> Outcome:
-    """Run the build backend, without a network; the wheel lies in the room's output folder afterwards.
-
-    :param tree: the project's folder inside the room.
-    :raises BuildError: with the first true cause, the step and the log.
-    """
-    command = (
-        *(prepared.python, "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps", "--no-index"),
-        *("--no-cache-dir", "--progress-bar", "off", "--wheel-dir", room.paths.out, "."),
-    )
-    lines: list[str] = []
-    outcome = room.run(Step("compile", command, dict(variables), folder=tree), _listening(lines, log.line))
-    if outcome.code == 0:
-        return outcome
-    cause = first_cause(lines)
-    if outcome.killed_for_memory or (cause is not None and cause.kind == "killed"):
-        jobs = variables.get("MAX_JOBS", "?")
-        raise BuildError(
-            f"killed for memory with {jobs} job{'' if jobs == '1' else 's'}" + (f": {cause}" if cause else ""),
-            where=f"{target}: compile",
-            action=("more memory" if jobs == "1" else "--set MAX_JOBS=1, or more memory") + f"; the log is {log.path}",
-        )
-    raise BuildError(
-        f"{cause.kind}: {cause}" if cause else f"pip wheel ended with {outcome.code}",
-        where=f"{target}: compile, line {cause.line} of its output" if cause else f"{target}: compile",
-        action=f"the log is {log.path}",
-    )
-
-
 def tree_inside(room: Room, tree: Path, root: Path) -> str:
     """Where the project's folder lies in the room, when ``root`` was put there as the source."""
     return str(PurePosixPath(room.paths.source) / tree.relative_to(root).as_posix())
 
 
-def _listening(lines: list[str], say: Say | None = None) -> Say:
+def listening(lines: list[str], say: Say | None = None) -> Say:
     """Keep every line; hand on all but the JSON answer, which is for us."""
 
     def listen(text: str) -> None:

@@ -18,6 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="a target of the matrix")
     parser.add_argument("--matrix", type=Path, metavar="FILE", help="the matrix (default: matrix.yaml here or above)")
     parser.add_argument("--engine", default="", metavar="ENGINE", help=f"{', '.join(ENGINES)} or auto (the target's)")
+    parser.add_argument(
+        "--engine-host", default="", metavar="NAME", help="a name under `engines` of matrix.local.yaml, for docker"
+    )
     parser.add_argument("--how", choices=("native", "cross", "emulate"), help="instead of the target's own way")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the wheel goes (default: wheels/TARGET)")
     parser.add_argument("--arch-list", default="", metavar="LIST", help="architectures, instead of the target's")
@@ -35,6 +38,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--look-in", action="append", default=[], metavar="FOLDER", help="where else the preflight looks for tools"
     )
     parser.add_argument("--memory", type=_gigabytes, default=0, metavar="GB", help="the most that a step may take")
+    parser.add_argument("--cores", type=_count, default=0, metavar="N", help="the most cores that a step may use")
+    parser.add_argument("--jobs", type=_count, default=0, metavar="N", help="compile jobs, instead of what fits")
+    parser.add_argument(
+        "--timeout", type=_count, default=0, metavar="MINUTES", help="the most that the compile may take (the matrix's)"
+    )
+    parser.add_argument("--offline", action="store_true", help="fetch no source: what the store lacks refuses it")
+    parser.add_argument(
+        "--if-claimed",
+        choices=("wait", "leave"),
+        default="wait",
+        help="where another process builds the same plan: wait for its wheel, or leave with its log's path (exit 4)",
+    )
     parser.add_argument("--rebuild", action="store_true", help="build even where a wheel of the same plan is there")
     parser.add_argument("--verbose", action="store_true", help="show every line of the build")
     parser.add_argument("--json", action="store_true", help="print the receipt instead of the wheel's path")
@@ -56,6 +71,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         mode=arguments.requirement_mode,
         python=arguments.python,
         memory=arguments.memory,
+        engine_host=arguments.engine_host,
+        cores=arguments.cores,
+        jobs=arguments.jobs,
+        timeout=60.0 * (arguments.timeout or loaded.matrix.build.timeout),
+        offline=arguments.offline,
+        wait=arguments.if_claimed == "wait",
         look_in=(*arguments.look_in, *loaded.local.look_in),
         rebuild=arguments.rebuild,
         verbose=arguments.verbose,
@@ -76,6 +97,12 @@ def _gigabytes(text: str) -> int:
     if not 0.01 <= value <= 1e6:
         raise argparse.ArgumentTypeError(f"{text} GB is no limit for a step")
     return int(value * 10**9)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000):
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to 100000")
+    return int(text)
 
 
 def _settings(given: list[str]) -> dict[str, str]:

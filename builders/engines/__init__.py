@@ -17,6 +17,7 @@ from typing import Protocol
 from builders.bases import BaseWish
 from builders.host import Network
 from qualify.errors import UnavailableError, UsageError
+from qualify.matrix.local import EngineHost
 
 Say = Callable[[str], None]  # one line of a log, without its end of line
 
@@ -39,6 +40,10 @@ class EngineInfo:
     version: str
     machines: tuple[str, ...]
     detail: str = ""
+    api: str = ""  # the version of the engine's API; "" where it has none
+    cores: int = 0  # of the engine's host, as far as the engine may use them; 0 where it doesn't say
+    memory: int = 0  # bytes that new work may take there; 0 where it doesn't say
+    remote: bool = False  # may be another machine's: this host's memory says nothing of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,11 @@ class RoomRequest:
 
     ``machine`` is that of the programs that run in it: x86_64 for a cross build.  ``role`` names the image:
     "build" or "cross".  Rooms of one ``environment_key`` share one environment folder.  ``memory`` in bytes is the
-    most that a step may take, swap included; 0 for no limit.  ``network`` is how the package index is reached,
+    most that a step may take, swap included; 0 for no limit; ``cores`` and ``processes`` likewise.
+
+    ``key`` names a work folder that is kept until :meth:`Room.discard`, so that a build which was stopped goes on in
+    it; "" for one that goes with the room.  ``cache_server`` is the one address that a step without a network may
+    still reach, "" for none.  ``network`` is how the package index is reached,
     ``cache`` a folder of this host for an engine that keeps things here; where they are not given, this host's own.
     """
 
@@ -56,7 +65,11 @@ class RoomRequest:
     role: str
     base: BaseWish
     environment_key: str
+    key: str = ""
     memory: int = 0
+    cores: int = 0
+    processes: int = 0
+    cache_server: str = ""
     network: Network | None = None
     cache: Path | None = None
 
@@ -85,15 +98,18 @@ class Step:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
     prepares: bool = False
+    timeout: float = 0.0  # seconds of wall time; 0 for any
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended; seconds of wall time."""
+    """How a step ended; seconds of wall time, and the most memory that it took at once (bytes; 0: nobody counted)."""
 
     code: int
     killed_for_memory: bool
     seconds: float
+    timed_out: bool = False
+    peak_memory: int = 0
 
 
 class Room(Protocol):
@@ -105,12 +121,19 @@ class Room(Protocol):
     image_origin: str  # "registry", "bootstrap" or "host"
     paths: Paths
     python: str  # an interpreter of the room that can make environments; "" to be looked for by version
+    resumed: bool  # the work folder is that of an earlier try, and everything that was to be put into it is there
 
     def put(self, folder: Path, inside: str) -> None:
         """Copy the contents of a folder of this host to ``inside``."""
 
     def fetch(self, inside: str, folder: Path) -> None:
         """Copy the contents of ``inside`` to a folder of this host."""
+
+    def keep(self) -> None:
+        """All that the build is made of lies in the work folder: a later room of the same key goes on from here."""
+
+    def discard(self) -> None:
+        """The work folder is of no further use; it goes when the room closes."""
 
     def run(self, step: Step, say: Say) -> Outcome:
         """Run one step to its end; every line of its output goes to ``say`` as it comes.
@@ -135,10 +158,11 @@ ENGINES = {
 }
 
 
-def engine_named(name: str) -> Engine:
+def engine_named(name: str, host: EngineHost | None = None) -> Engine:
     """The engine of that name, not yet asked for anything.
 
-    :raises UsageError: no such engine.
+    :param host: where it answers, for an engine that may be another machine's.
+    :raises UsageError: no such engine, or it is this host alone.
     """
     try:
         module, _, attribute = ENGINES[name].partition(":")
@@ -146,17 +170,22 @@ def engine_named(name: str) -> Engine:
         raise UsageError(
             f"no engine is named {name!r}", where="--engine", expected=", ".join(("auto", *ENGINES))
         ) from None
-    made: Engine = getattr(importlib.import_module(module), attribute)()
+    kind = getattr(importlib.import_module(module), attribute)
+    if host is not None and name != "docker":
+        raise UsageError(f"the {name} engine has no host", where="--engine-host", expected="--engine docker")
+    made: Engine = kind(host) if host is not None else kind()
     return made
 
 
-def choose_engine(name: str, machine: str, say: Say) -> Engine:
+def choose_engine(name: str, machine: str, say: Say, host: EngineHost | None = None) -> Engine:
     """The engine to use; for ``auto`` Docker where it answers, else this host, and ``say`` tells which and why.
+
+    An engine whose ``host`` is named is that one: nothing stands in for it.
 
     :raises UnavailableError: the named engine does not answer, or none can run ``machine``.
     """
-    if name != "auto":
-        engine = engine_named(name)
+    if name != "auto" or host is not None:
+        engine = engine_named("docker" if name == "auto" else name, host)
         engine.info()
         return engine
     docker = engine_named("docker")

@@ -13,16 +13,22 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from builders import toolsearch_collector
 from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
 from builders.host import cache_folder, network_of, work_folder
+from builders.signals import undisturbed
 from qualify.errors import UnavailableError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GRACE_SECONDS = 5.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SAMPLE_SECONDS = 0.5  # between two looks at what a step's processes take
+_WHOLE = "whole"  # in a kept work folder: everything that a build is made of lies there
 
 
 class LocalEngine:
@@ -34,7 +40,16 @@ class LocalEngine:
         self._root = root
 
     def info(self) -> EngineInfo:
-        return EngineInfo(self.name, platform.release(), (platform.machine(),), "this host")
+        memory = toolsearch_collector.memory()
+        known = [value for value in (memory["available"], memory["limit"]) if value is not None]
+        return EngineInfo(
+            self.name,
+            platform.release(),
+            (platform.machine(),),
+            "this host",
+            cores=toolsearch_collector.cores(),
+            memory=min(known, default=0),
+        )
 
     @contextlib.contextmanager
     def open(self, request: RoomRequest, listener: Listener) -> Iterator[LocalRoom]:
@@ -51,9 +66,35 @@ class LocalEngine:
                 where="--memory",
                 action="use --engine docker, or --set MAX_JOBS=1",
             )
+        if request.processes or request.cache_server:
+            raise UnavailableError(
+                "the local engine can't limit processes, and closes no network",
+                where="--processes" if request.processes else "compiler_cache of matrix.local.yaml",
+                action="use --engine docker",
+            )
         root = self._root or request.cache or cache_folder()
+        with _work_folder(root, request.key) as work:
+            room = LocalRoom(request, work, root)
+            try:
+                yield room
+            finally:
+                if request.key and room.discarded:
+                    with undisturbed():
+                        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _work_folder(root: Path, key: str) -> Iterator[Path]:
+    """A folder for one build: gone afterwards, or, under a key, kept; one that never became whole is made anew."""
+    if not key:
         with work_folder(root) as work:
-            yield LocalRoom(request, work, root)
+            yield work
+        return
+    work = root / "builds" / key[:16]
+    if not (work / _WHOLE).is_file():
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
+    yield work
 
 
 class LocalRoom:
@@ -75,15 +116,25 @@ class LocalRoom:
         )
         for folder in (self.paths.out, self.paths.environment, self.paths.cache, self.paths.tools):
             Path(folder).mkdir(parents=True, exist_ok=True)
+        self.resumed = (work / _WHOLE).is_file()
+        self.discarded = False
+        self._work = work
+        self._cores = request.cores
         self._network = request.network or network_of()
         self._home = work / "home"
-        self._home.mkdir()
+        self._home.mkdir(exist_ok=True)
 
     def put(self, folder: Path, inside: str) -> None:
         shutil.copytree(folder, inside, symlinks=True, dirs_exist_ok=True)
 
     def fetch(self, inside: str, folder: Path) -> None:
         shutil.copytree(inside, folder, dirs_exist_ok=True)
+
+    def keep(self) -> None:
+        (self._work / _WHOLE).touch()
+
+    def discard(self) -> None:
+        self.discarded = True
 
     def run(self, step: Step, say: Say) -> Outcome:
         environment = {"PATH": SYSTEM_PATH, "HOME": str(self._home), "LANG": "C.UTF-8", "TMPDIR": str(self._home)}
@@ -106,17 +157,67 @@ class LocalRoom:
             raise UnavailableError(
                 f"{step.command[0]} did not start: {error.strerror}", where=f"step {step.name}"
             ) from error
-        try:
-            assert process.stdout is not None
-            with process.stdout as stream:
-                for raw in stream:
-                    for line in raw.decode("utf-8", "replace").rstrip("\n").split("\r"):
-                        say(line)
-            code = process.wait()
-        finally:
-            _end(process)
+        with _watched(process, step.timeout) as watch:
+            try:
+                if self._cores:
+                    with contextlib.suppress(OSError):
+                        os.sched_setaffinity(process.pid, sorted(os.sched_getaffinity(0))[: self._cores])
+                assert process.stdout is not None
+                with process.stdout as stream:
+                    for raw in stream:
+                        for line in raw.decode("utf-8", "replace").rstrip("\n").split("\r"):
+                            say(line)
+                code = process.wait()
+            finally:
+                _end(process)
         killed = code != 0 and _memory_kills() > killed_before
-        return Outcome(code, killed, time.monotonic() - began)
+        return Outcome(code, killed, time.monotonic() - began, watch.timed_out, watch.peak)
+
+
+class _Watch:
+    """Beside a step: the most memory that its processes had at once, and the end of its time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+        self.peak = 0  # bytes, resident, all processes of the session together, as far as the samples saw them
+        self.timed_out = False
+        self._process = process
+        self._ends = time.monotonic() + timeout if timeout else None
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(_SAMPLE_SECONDS):
+            self.peak = max(self.peak, _resident(self._process.pid))
+            if self._ends is not None and time.monotonic() >= self._ends:
+                self.timed_out = True
+                _end(self._process)
+                return
+
+
+@contextlib.contextmanager
+def _watched(process: subprocess.Popen[bytes], timeout: float) -> Iterator[_Watch]:
+    watch = _Watch(process, timeout)
+    thread = threading.Thread(target=watch.run, daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.over.set()
+        thread.join()
+
+
+def _resident(session: int) -> int:
+    """Bytes resident in all processes of a session (proc(5): field 6 of stat is the session, 24 the pages)."""
+    total = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 21 and fields[3] == str(session):
+            total += int(fields[21]) * _PAGE
+    return total
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
