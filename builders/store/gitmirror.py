@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.store import store_of
-from builders.store.gitexport import Submodule, export_tree, refuse_links, submodules_of
-from builders.store.gitrefs import Moved, ServerRefs, moved_tags, seen_tags, server_refs
-from builders.store.gitrun import Answer, checked, is_url, local, remote, shown
+from builders.store.gitasked import TAGS, Asked, refuse_tag
+from builders.store.gitexport import export_tree, refuse_links
+from builders.store.gitrefs import Moved, ServerRefs, moved_tags, server_refs
+from builders.store.gitrepository import Repository
+from builders.store.gitrun import checked, is_url, local, remote, shown
 from qualify.errors import PreflightError, UnavailableError
 from qualify.files import locked, write_atomic
 
@@ -33,61 +35,21 @@ Progress = Callable[[str], None]
 
 LOCK_SECONDS = 3600.0
 MAX_DEPTH = 16  # of submodules in submodules
-_TAGS = "tags-seen"  # in a mirror: when the server was last asked for all its tags
-_FULL = re.compile(r"[0-9a-f]{40}")
 _LEFT_SECONDS = 86400.0  # a half pack of a fetch that was killed is older than this before it is swept
 # What a server says where it has no such object, whichever version of the protocol it speaks.
 _NO_SUCH = re.compile(
     r"not our ref|couldn't find remote ref|unadvertised object|no such ref|bad object|not a valid object"
 )
-_SHALLOW = re.compile(r"shallow (?:update not allowed|roots|file)|source repository is shallow")
+_SHALLOW = re.compile(r"shallow (?:update not allowed|roots are not allowed)|source repository is shallow")
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(Repository):
     """One mirror; ``url`` is the address that was asked for, whatever stands for it here."""
 
-    path: Path
-    url: str
     mirrors: Mirrors
     moved: tuple[Moved, ...] = ()  # tags that the server moved or lost, as far as it was asked
     stale: str = ""  # why the server wasn't asked though it should have been; what is here then counts
-
-    def has(self, commit: str) -> bool:
-        """Whether the commit, all its folders and all its files are here (its submodules not counted)."""
-        return self.has_commit(commit) and not self.missing(commit)
-
-    def has_commit(self, commit: str) -> bool:
-        """Whether the commit and its history are here, its files perhaps not."""
-        return bool(_FULL.fullmatch(commit)) and self.git("cat-file", "-e", f"{commit}^{{commit}}").code == 0
-
-    def missing(self, commit: str) -> list[str]:
-        """The objects (files, as a rule) of a commit's tree that are not here."""
-        listed = self.git("rev-list", "--objects", "--missing=print", "--no-object-names", f"{commit}^{{tree}}")
-        checked(listed, "listing the tree", f"{shown(self.url)} at {commit}")
-        return [line[1:] for line in listed.lines() if line.startswith("?")]
-
-    def resolve(self, tag: str) -> str:
-        """The commit that a tag names; "" where no such tag was ever seen here."""
-        found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/tags/{tag}^{{commit}}")
-        return found.text.strip() if found.code == 0 else ""
-
-    def branch(self, name: str = "") -> str:
-        """The commit of a branch as it was last fetched, of the default branch where none is named; "" if none is."""
-        ref = f"refs/heads/{name}" if name else "refs/server/HEAD"
-        found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-        return found.text.strip() if found.code == 0 else ""
-
-    def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether ``older`` is ``newer`` or lies in its history; both are here."""
-        return self.git("merge-base", "--is-ancestor", older, newer).code == 0
-
-    def submodules(self, commit: str, wanted: Sequence[str] | None = None) -> tuple[Submodule, ...]:
-        """The submodules of a commit: those at the paths ``wanted``, all where it is None.
-
-        :raises PreflightError: one that is wanted is not there, or has no address that can be followed.
-        """
-        return submodules_of(self.path, self.url, commit, wanted)
 
     def export(
         self, commit: str, folder: Path, *, submodules: Sequence[str] | None = (), keep_git: bool = False
@@ -126,10 +88,6 @@ class Mirror:
         """Forget what a tag meant, so that the next fetch takes its new meaning; for those who renew it on purpose."""
         with locked(self.path, timeout=LOCK_SECONDS, purpose="forgetting a tag"):
             self.git("update-ref", "-d", f"refs/tags/{tag}")
-
-    def git(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Answer:
-        """A git command on the mirror that reads what is here and speaks to nobody."""
-        return local(*arguments, folder=self.path, environment=environment)
 
 
 class Mirrors:
@@ -181,7 +139,7 @@ class Mirrors:
         :raises UnavailableError: the network, or offline and not here; the address and what lacks are named.
         :raises PreflightError: the server has no such commit or tag, the tag moved, or the server is shallow.
         """
-        asked = _Asked(commit, tag, tags, branch, files)
+        asked = Asked(commit, tag, tags, branch, files)
         mirror = self.find(url)
         if mirror is None or not asked.met_by(mirror) or asked.may_change:
             mirror = self._ask(url, asked, mirror)
@@ -211,7 +169,7 @@ class Mirrors:
                 ) from error
             self._submodules(inner, submodule.commit, None, depth + 1)
 
-    def _ask(self, url: str, asked: _Asked, mirror: Mirror | None) -> Mirror:
+    def _ask(self, url: str, asked: Asked, mirror: Mirror | None) -> Mirror:
         """What is asked, from the server where it must be, else from what is here."""
         if self.offline:
             if mirror is not None and asked.met_by(mirror):
@@ -239,13 +197,13 @@ class Mirrors:
             moved: tuple[Moved, ...] = ()
             if asked.tags:
                 moved = moved_tags(mirror.path, refs)
-                write_atomic(mirror.path / _TAGS, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n")
+                write_atomic(mirror.path / TAGS, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n")
             return replace(mirror, moved=moved)
 
-    def _fetch(self, mirror: Mirror, asked: _Asked, refs: ServerRefs) -> None:
+    def _fetch(self, mirror: Mirror, asked: Asked, refs: ServerRefs) -> None:
         """Fetch what lacks: refs and commits first, then the files of the commit."""
         if asked.tag:
-            _refuse_tag(mirror, asked.tag, refs)
+            refuse_tag(mirror, asked.tag, refs)
         if wanted := asked.refspecs(mirror, refs):
             self.progress(f"fetching {asked.words()} from {shown(mirror.url)}")
             self._get(mirror, wanted, asked)
@@ -255,12 +213,14 @@ class Mirrors:
         if at and asked.files and (lacking := mirror.missing(at)):
             self.progress(f"fetching {len(lacking)} files of {at[:12]} from {shown(mirror.url)}")
             self._get(mirror, lacking, asked)
-            if left := mirror.missing(at):
-                raise UnavailableError(
-                    f"the server gave not all files of {at}: {len(left)} lack ({left[0]}, …)", where=shown(mirror.url)
-                )
+        if not (replace(asked, tags=False)).met_by(mirror):
+            raise UnavailableError(
+                f"the server answered, and gave not all of {asked.words()} with its history",
+                where=shown(mirror.url),
+                action="have the repository there mended (a shallow clone lacks history: fetch it with --unshallow)",
+            )
 
-    def _get_commit(self, mirror: Mirror, asked: _Asked) -> None:
+    def _get_commit(self, mirror: Mirror, asked: Asked) -> None:
         """The commit by its name, which most servers allow; else all branches and tags, one of which may reach it."""
         self.progress(f"fetching {asked.commit[:12]} from {shown(mirror.url)}")
         try:
@@ -269,30 +229,32 @@ class Mirrors:
             if "has no" not in error.what:
                 raise
             refs = server_refs(self._effective(mirror.url), ())
-            everything = _Asked(tags=True, branch=None, every_branch=True)
+            everything = Asked(tags=True, branch=None, every_branch=True)
             if wanted := everything.refspecs(mirror, refs):
                 self._get(mirror, wanted, asked)
             if not mirror.has_commit(asked.commit):
                 raise
 
-    def _get(self, mirror: Mirror, refspecs: Sequence[str], asked: _Asked) -> None:
+    def _get(self, mirror: Mirror, refspecs: Sequence[str], asked: Asked) -> None:
         answer = remote(
-            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"),
+            *("fetch", "--no-progress", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"),
             *("--filter=blob:none", "--stdin", "origin"),
             folder=mirror.path,
             stdin=("\n".join(refspecs) + "\n").encode(),
             settings=self._settings(mirror.url),
         )
-        if answer.code == 0 and not (mirror.path / "shallow").exists():
-            return
         where = shown(mirror.url)
-        if _SHALLOW.search(answer.complaint) or (mirror.path / "shallow").exists():
+        # git warns of a shallow server and ends well, without what was asked.
+        if _SHALLOW.search(answer.complaint):
+            _drop_if_empty(mirror)
             raise PreflightError(
                 "the repository is a shallow clone: its history and tags are cut off, and so is every version made "
                 "from it",
                 where=where,
                 action="fetch it with --unshallow, or name the full repository",
             )
+        if answer.code == 0:
+            return
         if _NO_SUCH.search(answer.complaint):
             raise PreflightError(
                 f"the repository has no {asked.words()}",
@@ -350,85 +312,9 @@ class Mirrors:
         return self.root / f"{hashlib.sha256(name.encode()).hexdigest()}.git"
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a mirror shall have; see :meth:`Mirrors.ensure`."""
-
-    commit: str = ""
-    tag: str = ""
-    tags: bool = False
-    branch: str | None = None
-    files: bool = True
-    every_branch: bool = False
-
-    @property
-    def may_change(self) -> bool:
-        """Whether the server may say something else tomorrow; a commit alone never changes."""
-        return bool(self.tag) or self.tags or self.branch is not None
-
-    def met_by(self, mirror: Mirror) -> bool:
-        """Whether the mirror has it all, as far as anyone can say without asking the server."""
-        tagged = mirror.resolve(self.tag) if self.tag else ""
-        if (self.tag and not tagged) or (self.branch is not None and not mirror.branch(self.branch)):
-            return False
-        if self.tags and not (mirror.path / _TAGS).is_file():
-            return False
-        at = self.commit or tagged
-        return not at or (mirror.has(at) if self.files else mirror.has_commit(at))
-
-    def patterns(self) -> list[str]:
-        """What ``git ls-remote`` is asked for."""
-        found = [f"refs/tags/{self.tag}", f"refs/tags/{self.tag}^{{}}"] if self.tag and not self.tags else []
-        if self.tags:
-            found.append("refs/tags/*")
-        if self.branch is not None:
-            found.append(f"refs/heads/{self.branch}" if self.branch else "HEAD")
-        return found
-
-    def refspecs(self, mirror: Mirror, refs: ServerRefs) -> list[str]:
-        """What has to be fetched: tags that were never seen here, and branches that went on."""
-        seen = seen_tags(mirror.path)
-        tags = list(refs.tags) if self.tags else [self.tag] if self.tag in refs.tags else []
-        found = [f"refs/tags/{tag}:refs/tags/{tag}" for tag in tags if tag not in seen]
-        if self.every_branch:
-            found += [f"+refs/heads/{name}:refs/heads/{name}" for name in refs.heads]
-        elif self.branch:
-            if self.branch not in refs.heads:
-                raise PreflightError(f"the repository has no branch {self.branch}", where=shown(mirror.url))
-            if refs.heads[self.branch] != mirror.branch(self.branch):
-                found.append(f"+refs/heads/{self.branch}:refs/heads/{self.branch}")
-        elif self.branch == "" and refs.head and refs.head != mirror.branch():
-            found.append("+HEAD:refs/server/HEAD")
-        return found
-
-    def words(self) -> str:
-        """For people."""
-        parts = [f"commit {self.commit}"] if self.commit else []
-        parts += [f"tag {self.tag}"] if self.tag else []
-        parts += ["tags"] if self.tags else []
-        parts += [f"branch {self.branch}" if self.branch else "default branch"] if self.branch is not None else []
-        return " and ".join(parts) or "repository"
-
-
 def mirrors_of(loaded: LoadedMatrix, *, offline: bool = False, progress: Progress = lambda message: None) -> Mirrors:
     """The mirrors of this site's store, with the addresses that stand for others here."""
     return Mirrors(store_of(loaded).mirrors, offline=offline, replaced=loaded.local.git_mirrors, progress=progress)
-
-
-def _refuse_tag(mirror: Mirror, tag: str, refs: ServerRefs) -> None:
-    """A tag that the server has not, or that it moved since it was first seen here."""
-    was, now = mirror.resolve(tag), refs.tags.get(tag, "")
-    if not was and not now:
-        raise PreflightError(
-            f"the repository has no tag {tag}", where=shown(mirror.url), action="push the tag there, or mend the pin"
-        )
-    if was and was != now:
-        raise PreflightError(
-            Moved(tag, was, now).words(),
-            where=shown(mirror.url),
-            expected=f"{tag} at {was}",
-            action="ask its owner which commit is meant, and pin that",
-        )
 
 
 def _refuse_depth(depth: int, url: str) -> None:
@@ -436,6 +322,12 @@ def _refuse_depth(depth: int, url: str) -> None:
         raise PreflightError(
             f"submodules in submodules, more than {MAX_DEPTH} deep", where=shown(url), expected="an end"
         )
+
+
+def _drop_if_empty(mirror: Mirror) -> None:
+    """A mirror that got objects and no name for them: what it has counts for nothing, and would hide the next try."""
+    if not mirror.git("for-each-ref", "--count=1").output.strip():
+        shutil.rmtree(mirror.path, ignore_errors=True)
 
 
 def _sweep(mirror: Path) -> None:

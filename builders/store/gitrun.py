@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ LOCAL_SECONDS = 600.0
 NETWORK_SECONDS = 3600.0
 MAX_OUTPUT = 256 << 20  # bytes of one command's output; the refs of the largest repositories are a tenth of it
 MAX_COMPLAINT = 1 << 20  # bytes of its error output that are kept
+MAX_PROCESSES = 64  # of one command and its helpers; half a dozen is usual
 STALLED_SECONDS = 120  # without a kilobyte a second over HTTP, and a transfer is given up
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[^/@:]+@[^/:]+:")
@@ -122,7 +124,9 @@ def remote(
     :raises UnavailableError: there is no git, or it did not end in time.
     """
     ours = {**_ALWAYS, "safe.directory": str(folder) if folder else "*", **(settings or {})}
-    return _execute(arguments, folder, ours, {"GIT_NO_REPLACE_OBJECTS": "1"}, stdin, seconds)
+    # A server that leaves out what it promised makes a fetch that fetches by itself, and that one another, without end.
+    given = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
+    return _execute(arguments, folder, ours, given, stdin, seconds)
 
 
 def checked(answer: Answer, doing: str, where: str, action: str = "") -> Answer:
@@ -173,11 +177,7 @@ def _execute(
         _thread(lambda: _drain(process.stderr, complaint, MAX_COMPLAINT, None)),
     ]
     try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(
-            f"git {arguments[0]} did not end within {seconds:.0f} s", where=str(folder or ""), action="run it again"
-        ) from error
+        _wait(process, arguments[0], str(folder or ""), seconds)
     finally:
         _kill(process)
         for thread in threads:
@@ -189,6 +189,37 @@ def _execute(
     return Answer(process.returncode, bytes(output), shown(complaint.decode("utf-8", "replace")))
 
 
+def _wait(process: subprocess.Popen[bytes], command: str, where: str, seconds: float) -> None:
+    """Wait for the end, but not for ever, nor for a crowd: older gits don't know how to leave lazy fetching be."""
+    deadline = time.monotonic() + seconds
+    pause = 0.5
+    while True:
+        try:
+            process.wait(timeout=max(0.0, min(pause, deadline - time.monotonic())))
+            return
+        except subprocess.TimeoutExpired as error:
+            if time.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"git {command} did not end within {seconds:.0f} s", where=where, action="run it again"
+                ) from error
+        if (count := _session_size(process.pid)) > MAX_PROCESSES:
+            raise UnavailableError(
+                f"git {command} started {count} processes: it fetches what the server promised and does not give",
+                where=where,
+                action="ask for the repository to be mended, and use git 2.45 or later",
+            )
+        pause = min(pause * 1.5, 5.0)
+
+
+def _session_size(session: int) -> int:
+    """How many processes of a session there are (proc(5): the fourth field after the name)."""
+    count = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            count += path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[3] == str(session)
+    return count
+
+
 def _thread(target: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
@@ -196,16 +227,20 @@ def _thread(target: Callable[[], None]) -> threading.Thread:
 
 
 def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        if pipe is not None:
-            pipe.write(data)
-            pipe.close()
+    if pipe is None:
+        return
+    with contextlib.suppress(OSError):
+        pipe.write(data)
+    with contextlib.suppress(OSError):
+        pipe.close()
 
 
 def _drain(pipe: IO[bytes] | None, into: bytearray, most: int, overflow: Callable[[], None] | None) -> None:
     """Read to the end; of what is more than ``most``, keep the end where nobody is to be told."""
-    with contextlib.suppress(OSError, ValueError):
-        while pipe is not None and (chunk := pipe.read1(1 << 16)):  # type: ignore[attr-defined]
+    if pipe is None:
+        return
+    with pipe:
+        while chunk := os.read(pipe.fileno(), 1 << 16):
             into += chunk
             if len(into) > most:
                 if overflow is not None:
