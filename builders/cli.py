@@ -9,6 +9,7 @@ from qualify.shell import dispatch
 COMMANDS = {
     "targets": "builders.commands.targets",
     "plan": "builders.commands.plan",
+    "lock": "builders.commands.lock",
     "doctor": "builders.commands.doctor",
     "build": "builders.commands.build",
     "base": "builders.commands.base",

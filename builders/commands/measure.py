@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.plan import chosen_target
+    from builders.planning import chosen_target
     from builders.probing import runner_for
     from builders.progress import Console
     from qualify import measuring

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.commands import add_plan_arguments, assignments
@@ -12,6 +13,8 @@ from qualify.errors import ExitCode
 
 if TYPE_CHECKING:
     from builders.plan import Plan
+    from builders.plan_diff import Change
+    from qualify.matrix import LoadedMatrix
 
 HELP = "print what a build of a target would be made of, and its holes"
 
@@ -19,26 +22,72 @@ HELP = "print what a build of a target would be made of, and its holes"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--diff",
+        default="",
+        metavar="PLAN",
+        help="what differs from another plan: a file of `plan --json`, a receipt, or another target",
+    )
+    parser.add_argument("--exit-code", action="store_true", help="with --diff: end with 1 if the keys differ")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.plan import make_plan
     from qualify.matrix import load
 
-    plan = make_plan(
-        load(arguments.matrix),
-        arguments.target,
+    loaded = load(arguments.matrix)
+    plan = _planned(loaded, arguments.target, arguments)
+    if arguments.diff:
+        return _differ(loaded, plan, arguments)
+    if arguments.json:
+        print(json.dumps(plan.to_json(), indent=2))
+    else:
+        print("\n".join(lines(plan)))
+    return ExitCode.OK
+
+
+def _planned(loaded: LoadedMatrix, target: str, arguments: argparse.Namespace) -> Plan:
+    from builders.planning import make_plan
+
+    return make_plan(
+        loaded,
+        target,
         how=arguments.how,
         engine=arguments.engine,
         overrides=assignments(arguments.set),
         arch_list=arguments.arch_list,
         progress=lambda message: print(message, file=sys.stderr),
     )
-    if arguments.json:
-        print(json.dumps(plan.to_json(), indent=2))
+
+
+def _differ(loaded: LoadedMatrix, plan: Plan, arguments: argparse.Namespace) -> ExitCode:
+    from builders.plan_diff import plan_changes, read_plan
+
+    named = arguments.diff
+    if named in loaded.matrix.targets and not Path(named).exists():
+        was = json.loads(json.dumps(_planned(loaded, named, arguments).to_json()))
     else:
-        print("\n".join(lines(plan)))
-    return ExitCode.OK
+        was = read_plan(Path(named))
+    found = plan_changes(was, plan)
+    same = was["key"] == plan.key()
+    if arguments.json:
+        changed = [{"field": c.field, "was": c.was, "now": c.now, "in_key": c.in_key} for c in found]
+        print(
+            json.dumps({"version": 1, "same": same, "was": was["key"], "now": plan.key(), "changes": changed}, indent=2)
+        )
+    else:
+        print("\n".join(difference_lines(found, was["key"], plan.key())))
+    return ExitCode.REJECTED if arguments.exit_code and not same else ExitCode.OK
+
+
+def difference_lines(found: tuple[Change, ...], was: str, now: str) -> list[str]:
+    """The difference as people read it; what decides no bytes stands in parentheses."""
+    said = []
+    for change in found:
+        text = f"{change.field}: {change.was or '(nothing)'} -> {change.now or '(nothing)'}"
+        said.append(text if change.in_key else f"({text})")
+    if was == now:
+        return [*said, f"the same build: key {now[:16]}"]
+    return [*said, f"another build: key {was[:16]} -> {now[:16]}"]
 
 
 def lines(plan: Plan) -> list[str]:
@@ -48,17 +97,31 @@ def lines(plan: Plan) -> list[str]:
         f"plan {plan.key()[:16]} for {plan.target}: {plan.project} {source.version or 'of unknown version'}",
         f"  source     {source.kind} {source.origin}, commit {source.commit or 'not stated'}"
         + (f" (from {source.commit_from})" if source.commit_from else ""),
+    ]
+    if plan.fork is not None:
+        said.append(f"  fork       {plan.fork.words()} ({plan.fork.repository}, base {plan.fork.base[:12]})")
+        said += [f"             {text}" for text in plan.fork.overlay]
+    said += [f"  patch      {patch.file} (sha256 {patch.sha256[:12]}…)" for patch in plan.patches]
+    said += [
         f"  machine    {plan.machine}, {plan.how}, engine {plan.engine}, Python {' '.join(plan.python)}",
-        f"  base       {plan.base.image or plan.base.bootstrap or 'this host'}",
+        f"  base       {_base(plan)}",
         f"  toolkit    {plan.toolkit.requirement if plan.toolkit else 'none'}",
         f"  torch      {plan.torch or 'none'}" + (", with CUDA" if plan.torch_cuda else ""),
         f"  arch list  {plan.arch_variable}={plan.arch_list}" if plan.expects_device_code else "  arch list  none",
-        f"  jobs       {plan.jobs} ({plan.host.cores} cores, {plan.host.memory / 1e9:.0f} GB)",
+        f"  jobs       {plan.jobs} ({plan.host.cores} cores, {plan.host.memory / 1e9:.0f} GB, "
+        f"{plan.memory_per_job / 1e9:.0f} GB a job)",
         f"  requires   {', '.join(plan.requirements)}",
+        f"  locked     {f'{len(plan.locked)} distributions by sha256' if plan.locked else 'no: what is newest counts'}",
+        f"  repair     {plan.repair}",
+        f"  cache      {plan.compiler_cache or 'none'}",
     ]
+    said += [f"  override   {text}" for text in plan.overrides]
     if plan.shape:
         said.append(f"  shape      {plan.shape}")
     said += [f"  set        {name}={value}" for name, value in plan.environment.items()]
+    said += [
+        f"  crates     {crates.lock}: {crates.registry} of a registry, {crates.git} of git" for crates in plan.crates
+    ]
     for external in plan.externals:
         state = external.copy or ("to be fetched" if external.needed else "not needed here")
         submodules = f" with {', '.join(external.submodules)}" if external.submodules else ""
@@ -66,7 +129,15 @@ def lines(plan: Plan) -> list[str]:
         said.append(f"             {external.variable or 'no variable'}, {external.where}, {state}")
         if external.condition:
             said.append(f"             where {external.condition}")
+    said += [f"  note       {note}" for note in plan.notes]
     said += [f"  hole       {hole}" for hole in plan.holes]
     if not plan.holes:
         said.append("  no holes")
     return said
+
+
+def _base(plan: Plan) -> str:
+    base = plan.base
+    if base.image and base.digest:
+        return f"{base.image} at {base.digest[:19]}…"
+    return f"{base.image}, not locked" if base.image else base.bootstrap or "this host"

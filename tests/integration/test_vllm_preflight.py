@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from builders.cli import main
-from builders.plan import Plan, make_plan
+from builders.plan import Plan
+from builders.planning import make_plan
 from builders.source import open_source
 from builders.source_model import Source
 from qualify.matrix import LoadedMatrix, load

@@ -14,7 +14,8 @@ import pytest
 from builders.engines import Paths
 from builders.environment import SCRIPT, Prepared, build_variables, environment_spec, toolchain_file
 from builders.environment_script import FailedError, interpreter, lay_out, link_libraries, prepare, provided
-from builders.plan import Plan, make_plan
+from builders.plan import Plan
+from builders.planning import make_plan
 from builders.receipt import find_built, tools_used
 from builders.toolkit import PINS, pinned_toolkit, toolkit
 from qualify.errors import BuildError, ConfigurationError

@@ -13,7 +13,7 @@ import pytest
 from builders import receipt as receipts
 from builders.engines import EngineInfo, Room, Say, Step
 from builders.pipeline import BuildRequest, Built, build, room_machine
-from builders.plan import make_plan
+from builders.planning import make_plan
 from qualify.errors import BuildError, PreflightError, UnavailableError, UsageError
 from qualify.matrix import LoadedMatrix
 from qualify.opening import read_wheel
@@ -28,6 +28,8 @@ PREPARED = {
     "cuda_home": "/env/cuda",
     "distributions": {"setuptools": "80.9.0", "nvidia-cuda-nvcc": "13.0.88"},
     "provided_libraries": [],
+    "hashes": {"setuptools": "5" * 64},
+    "repair_python": "",
     "reused": False,
 }
 TARGET = "x86_64-sm90"
@@ -362,4 +364,4 @@ def test_one_job_killed_for_memory_needs_more_of_it(builder: Builder) -> None:
     killed = fails("c++: fatal error: Killed signal terminated program cc1plus")
     with pytest.raises(BuildError, match="killed for memory with 1 job:") as caught:
         builder(ready(compile=killed), overrides={"MAX_JOBS": "1"})
-    assert caught.value.action.startswith("more memory;")
+    assert caught.value.action.startswith("give it more memory; the build folder is kept")

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from builders.plan import Plan, jobs_for, make_plan
+from builders.plan import Plan
+from builders.planning import jobs_for, make_plan
 from builders.source import open_source
 from builders.source_model import Source
+from builders.toolkit import PINS
 from builders.toolsearch import Host
 from qualify.errors import UsageError
 from qualify.matrix import LoadedMatrix, load
@@ -38,7 +40,7 @@ def test_everything_that_decides_the_bytes_is_in_it(opened: tuple[LoadedMatrix, 
     sha256 = facts["source"].pop("sha256")
     assert len(sha256) == 64
     expected = {
-        "version": 1,
+        "version": 2,
         "project": "tiny",
         "target": "x86_64-sm90",
         "machine": "x86_64",
@@ -58,8 +60,21 @@ def test_everything_that_decides_the_bytes_is_in_it(opened: tuple[LoadedMatrix, 
             "version": "1.0",
             "origin": "tiny-1.0.tar.gz",
         },
-        "base": {"image": "", "bootstrap": "debian-13"},
-        "toolkit": {"version": "13.0.3", "requirement": "cuda-toolkit[nvcc,cudart,cccl]==13.0.3"},
+        "architectures": ("9.0",),
+        "patches": (),
+        "fork": None,
+        "crates": (),
+        "base": {"image": "", "bootstrap": "debian-13", "digest": ""},
+        "toolkit": {
+            "version": "13.0.3",
+            "requirement": "cuda-toolkit[nvcc,cudart,cccl]==13.0.3",
+            "exact": tuple(f"{name}=={version}" for name, version in PINS["13.0.3"].items()),
+        },
+        "overrides": (),
+        "locked": (),
+        "repair": "auditwheel",
+        "compiler_cache": "ccache",
+        "notes": (),
         "torch": "torch==2.14.0",
         "torch_cuda": True,
         "requirements": ("setuptools>=77", "torch==2.14.0", "wheel"),

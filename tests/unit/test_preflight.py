@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from builders.plan import Plan, make_plan
+from builders.plan import Plan
+from builders.planning import make_plan
 from builders.preflight import Item, Status, collect, judge, refuse_if_unmet, request_for
 from builders.preflight_tools import at_least, version_of
 from builders.source import open_source
