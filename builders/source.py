@@ -1,8 +1,9 @@
 """The source at the pin: a fresh tree whose commit was read from the source itself and held against the matrix.
 
 Two kinds.  An sdist is fetched by sha256 and unpacked; its commit is what the untouched files state.  A git source is
-cloned with its tags and checked out at the exact commit, and keeps ``.git`` so that setuptools-scm sees the tags.
-Whatever does not fit the pin is refused here, before anything is planned, let alone compiled.
+exported from its mirror at the exact commit, and has a ``.git`` with its tags, so that setuptools-scm sees them.
+Patches of the pin are tried here and applied where the build runs.  Whatever does not fit the pin is refused here,
+before anything is planned, let alone compiled.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from builders.source_foreign import refuse_foreign
 from builders.source_git import open_git
 from builders.source_model import Progress, Source, say_nothing
 from builders.source_sdist import open_sdist
+from builders.store.gitmirror import Mirrors, mirrors_of
 from qualify.errors import PreflightError
 from qualify.matrix.model import GitSource, SdistSource
 
@@ -20,11 +23,22 @@ if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
 
 
-def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_nothing, whole: bool = True) -> Source:
+def open_source(
+    matrix: LoadedMatrix,
+    work: Path,
+    *,
+    progress: Progress = say_nothing,
+    whole: bool = True,
+    offline: bool = False,
+    mirrors: Mirrors | None = None,
+) -> Source:
     """Make a fresh export of the pin's source in ``work`` (a folder that is empty or not there yet).
 
     :param whole: False unpacks of an sdist only what a plan reads, which takes a tenth of the time.
-    :raises PreflightError: the source is not what the pin says (commit, tags, shallow, dirty), or cannot be unpacked.
+    :param offline: take what is in the store alone; a pinned sdist has to lie at hand.
+    :param mirrors: instead of those of this site's store.
+    :raises PreflightError: the source is not what the pin says (commit, tags, shallow, dirty, patches, compiled files),
+        or cannot be unpacked.
     :raises ConfigurationError: the pin cannot name a source (a git source with an abbreviated commit).
     :raises UnavailableError: the network or git was not there.
     """
@@ -38,8 +52,12 @@ def open_source(matrix: LoadedMatrix, work: Path, *, progress: Progress = say_no
         case SdistSource():
             source = open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
         case GitSource():
-            source = open_git(matrix, pin.source, work, progress=progress)
+            if mirrors is None:
+                mirrors = mirrors_of(matrix, offline=offline, progress=progress)
+            source = open_git(matrix, pin.source, work, mirrors, progress=progress)
     _refuse_results(source)
+    if source.whole:
+        refuse_foreign(source.tree, matrix.matrix.build.prebuilt, source.origin)
     return source
 
 

@@ -1,170 +1,154 @@
-"""A git repository as the source: a full clone with its tags, checked out at the exact commit of the pin."""
+"""A git repository as the source: through a mirror, exported at the exact commit of the pin with the tags it has.
+
+Everything that could make another version or another tree of the same pin is refused here by name: a tag that moved, a
+shallow repository, no tag that counts, a nearer one that belongs to something else, a tree that isn't what its commit
+says, a submodule that can't be had.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builders.source_model import Progress, Source
+from builders.source_describe import TagRule, describe, tag_rule
+from builders.source_forks import open_fork
+from builders.source_model import Progress, Source, Submodule
+from builders.source_patches import check_patches, read_patches
+from builders.store.gitmirror import Mirror, Mirrors
+from builders.store.gitrepository import FULL
+from builders.store.gitrun import checked, is_url, local, remote, shown
 from qualify.errors import ConfigurationError, PreflightError, UnavailableError
 from qualify.matrix.model import GitSource
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
 
-CLONE_SECONDS = 3600
-LOCAL_SECONDS = 300
-
-_FULL = re.compile(r"[0-9a-f]{40}")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[^/]+@[^/]+:")
-
-# No prompt, no hook, no pager, and no transport that runs a command named in the URL.
-_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "advice.detachedHead=false")
-
-# Set where this runs under a git hook or alias, and then meant for another repository.
-_CALLERS = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_NAMESPACE"}
+MAX_SHOWN = 5
 
 
-def open_git(matrix: LoadedMatrix, source: GitSource, work: Path, *, progress: Progress) -> Source:
-    """Clone and check out; see :func:`builders.source.open_source` for what is raised."""
-    commit = matrix.matrix.pin.commit
-    if not _FULL.fullmatch(commit):
+def open_git(matrix: LoadedMatrix, source: GitSource, work: Path, mirrors: Mirrors, *, progress: Progress) -> Source:
+    """Mirror, export and look; see :func:`builders.source.open_source` for what is raised."""
+    pin = matrix.matrix.pin
+    if not FULL.fullmatch(pin.commit):
         raise ConfigurationError(
-            f"a git source with the abbreviated commit {commit}",
+            f"a git source with the abbreviated commit {pin.commit}",
             where=f"{matrix.path}: pin.commit",
             expected="all 40 hexadecimal digits",
         )
-    if shutil.which("git") is None:
-        raise UnavailableError("git was not found", where="PATH", action="install git, or pin an sdist")
-    named = source.git or matrix.matrix.pin.repository
-    repository = _locate(named, matrix.path.parent)
-    _refuse_dirty_original(repository)
+    named = source.git or pin.repository
+    address = _locate(named, matrix.path.parent, "pin.source.git")
+    patches = read_patches(matrix)
+    _refuse_dirty_original(address)
+    mirror = mirrors.ensure(address, commit=pin.commit, tag=source.tag or "", tags=True, submodules=None)
+    notes = [f"{shown(named)} was not asked for its tags: {mirror.stale}"] if mirror.stale else []
     tree = work / "tree"
-    progress(f"cloning {named}")
-    _run("clone", "--quiet", "--no-checkout", "--template=", "--", repository, str(tree), seconds=CLONE_SECONDS)
-    if _run("rev-parse", "--is-shallow-repository", tree=tree).strip() == "true":
-        raise PreflightError(
-            "the repository is a shallow clone: its history and tags are cut off, and so is every version made from it",
-            where=named,
-            action="fetch it with --unshallow, or name the full repository",
-        )
-    _run("fetch", "--quiet", "--tags", "--force", "origin", tree=tree, seconds=CLONE_SECONDS)
-    if not _succeeds("cat-file", "-e", f"{commit}^{{commit}}", tree=tree):
-        _fetch_commit(named, commit, tree)
-    progress(f"checking out {commit[:12]}")
-    _run("checkout", "--quiet", "--detach", commit, tree=tree)
-    if (tree / ".gitmodules").is_file():
-        progress("fetching submodules")
-        _run("submodule", "update", "--quiet", "--init", "--recursive", tree=tree, seconds=CLONE_SECONDS)
-    head = _run("rev-parse", "HEAD", tree=tree).strip()
-    if head != commit:
-        raise PreflightError(f"the checkout is at {head}", where=named, expected=commit)
-    described = _describe(named, matrix.matrix.build.tag_match, tree)
-    if changed := _run("status", "--porcelain", tree=tree).splitlines():
-        raise PreflightError(
-            f"the fresh checkout is dirty: {len(changed)} files differ from the commit ({changed[0].strip()}, …)",
-            where=named,
-            action="look for filters or line-ending settings in .gitattributes and in git's own configuration",
-        )
+    progress(f"checking out {pin.commit[:12]}")
+    mirror.export(pin.commit, tree, submodules=None, keep_git=True)
     root = (tree / source.subdirectory).resolve()
     if not root.is_relative_to(tree.resolve()) or not root.is_dir():
         raise ConfigurationError(
             f"no folder {source.subdirectory} in the tree", where=f"{matrix.path}: pin.source.subdirectory"
         )
+    rule = tag_rule(root, matrix.matrix.build.tag_match)
+    _refuse_moved(mirror, pin.commit, rule, shown(named))
+    described = describe(tree, rule, matrix.matrix.project.name, shown(named))
+    _refuse_dirty_export(tree, shown(named))
+    check_patches(root, patches)
+    fork = None
+    if pin.upstream is not None:
+        upstream = _locate(pin.upstream.repository, matrix.path.parent, "pin.upstream.repository")
+        progress(f"comparing with {shown(pin.upstream.repository)}")
+        fork = open_fork(mirrors, mirror, pin.commit, pin.upstream, upstream)
+    node = f'{{node="g{pin.commit}", dirty=false}}'
     return Source(
         kind="git",
         tree=root,
-        commit=head,
+        commit=pin.commit,
         commit_from="git rev-parse HEAD",
-        version=described,
-        version_from="git describe --tags --long",
-        origin=named,
+        version=described.text,
+        version_from="git describe --long" if described.text else "",
+        origin=shown(named),
         sha256="",
+        environment={"SETUPTOOLS_SCM_PRETEND_METADATA": node} if patches else {},
+        patches=patches,
+        fork=fork,
+        submodules=tuple(_submodules(mirrors, mirror, pin.commit, "")),
+        notes=tuple(notes),
     )
 
 
-def _locate(named: str, folder: Path) -> str:
+def _locate(named: str, folder: Path, where: str) -> str:
     """A URL as it is, a path (a repository or a bundle) as an absolute one, relative to the matrix file."""
     if named.startswith("-"):
-        raise ConfigurationError(f"{named} is no repository", where="pin.source.git")
-    if _URL.match(named):
+        raise ConfigurationError(f"{named} is no repository", where=where)
+    if is_url(named):
         return named
     path = (folder / named).resolve()
     if not path.exists():
-        raise ConfigurationError(f"no repository or bundle at {named}", where="pin.source.git")
+        raise ConfigurationError(
+            f"no repository or bundle at {named}", where=where, expected="a URL, or a path seen from the matrix file"
+        )
     return str(path)
 
 
-def _refuse_dirty_original(repository: str) -> None:
+def _refuse_dirty_original(address: str) -> None:
     """A working tree with changes is not what its commit says; whoever names it may well mean the changes."""
-    path = Path(repository)
+    path = Path(address)
     if not path.is_dir() or not (path / ".git").exists():
         return
-    if changed := _run("status", "--porcelain", tree=path).splitlines():
+    # With the settings of its owner, who also made the tree by them.
+    done = checked(remote("-C", str(path), "status", "--porcelain"), "looking at the working tree", address)
+    if changed := done.lines():
         raise PreflightError(
             f"the working tree is dirty: {len(changed)} files are not what the commit says ({changed[0].strip()}, …)",
-            where=repository,
+            where=address,
             action="commit or remove the changes, then pin that commit",
         )
 
 
-def _fetch_commit(named: str, commit: str, tree: Path) -> None:
-    """A commit that no branch or tag reaches; servers that allow it give it by its name."""
-    if _succeeds("fetch", "--quiet", "origin", commit, tree=tree) and _succeeds(
-        "cat-file", "-e", f"{commit}^{{commit}}", tree=tree
-    ):
-        return
-    raise PreflightError(
-        f"the repository has no commit {commit}", where=named, action="fetch or push the commit there, or mend the pin"
-    )
-
-
-def _describe(named: str, match: str, tree: Path) -> str:
-    done = _execute("describe", "--tags", "--long", "--abbrev=40", "--match", match, tree=tree, seconds=LOCAL_SECONDS)
-    if done.returncode != 0:
+def _refuse_dirty_export(tree: Path, where: str) -> None:
+    """A fresh export that differs from its commit: line endings or filters that the tree itself asks for."""
+    head = checked(local("rev-parse", "HEAD", folder=tree), "reading the commit", where).text.strip()
+    changed = checked(local("status", "--porcelain", folder=tree), "looking at the checkout", where).lines()
+    if changed:
         raise PreflightError(
-            f"no tag that matches {match} is reachable from the commit, so the version would count from nothing",
-            where=named,
-            expected="the repository with its tags",
-            action="push the tags there (git push --tags), or make the bundle with --tags",
+            f"the fresh checkout is dirty: {len(changed)} files differ from commit {head[:12]} "
+            f"({', '.join(line.strip() for line in changed[:MAX_SHOWN])}{', …' if len(changed) > MAX_SHOWN else ''})",
+            where=where,
+            expected="a tree that git calls clean",
+            action="look for filters or line-ending settings in .gitattributes of the commit",
         )
-    return done.stdout.strip()
 
 
-def _succeeds(*arguments: str, tree: Path) -> bool:
-    return _execute(*arguments, tree=tree, seconds=LOCAL_SECONDS).returncode == 0
-
-
-def _run(*arguments: str, tree: Path | None = None, seconds: int = LOCAL_SECONDS) -> str:
-    done = _execute(*arguments, tree=tree, seconds=seconds)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise UnavailableError(
-            f"git {arguments[0]} failed: {lines[-1] if lines else f'exit status {done.returncode}'}",
-            where=str(tree or arguments[-2]),
-            action="check the repository's address and the network",
+def _refuse_moved(mirror: Mirror, commit: str, rule: TagRule, where: str) -> None:
+    """Tags that count for this commit and that the server gave another meaning since they were first seen here."""
+    moved = [
+        tag
+        for tag in mirror.moved
+        if rule.sees(tag.tag) and any(_in_history(mirror, each, commit) for each in (tag.was, tag.now))
+    ]
+    if moved:
+        raise PreflightError(
+            "; ".join(tag.words() for tag in moved[:MAX_SHOWN]),
+            where=where,
+            expected="tags that stay, since the version counts from them",
+            action="ask their owner which commit is meant; whoever takes the new meaning removes the mirror "
+            f"{mirror.path.name} from the store",
         )
-    return done.stdout
 
 
-def _execute(*arguments: str, tree: Path | None, seconds: int) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in _CALLERS}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    where = ("-C", str(tree)) if tree else ()
-    try:
-        return subprocess.run(
-            [*_GIT, *where, *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"git {arguments[0]} did not end within {seconds} s", where=str(tree or "")) from error
+def _in_history(mirror: Mirror, tagged: str, commit: str) -> bool:
+    return bool(tagged) and mirror.has_commit(tagged) and mirror.is_ancestor(tagged, commit)
+
+
+def _submodules(mirrors: Mirrors, mirror: Mirror, commit: str, above: str) -> Sequence[Submodule]:
+    found: list[Submodule] = []
+    for each in mirror.submodules(commit):
+        path = f"{above}{each.path}"
+        found.append(Submodule(path, shown(each.url), each.commit))
+        inner = mirrors.find(each.url)
+        if inner is None:
+            raise UnavailableError(f"the submodule {path} is not in the store", where=shown(each.url))
+        found += _submodules(mirrors, inner, each.commit, f"{path}/")
+    return found

@@ -11,6 +11,50 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class PatchFile:
+    """One patch of the pin, whose bytes were held against its sha256.  ``path`` is a place on this host."""
+
+    name: str  # as the matrix names it
+    sha256: str
+    order: int  # from 1
+    path: Path
+
+    @property
+    def inside(self) -> str:
+        """The file's name in the place that builds; two patches of one name in two folders stay apart."""
+        return f"{self.order:03d}-{self.path.name}"
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A fork: the pin's commit is ``base`` and an overlay on top of it.  ``behind`` changes daily and enters no key."""
+
+    repository: str  # upstream's
+    base: str
+    overlay: tuple[tuple[str, str], ...]  # (commit, subject), the oldest first
+    behind: int | None  # commits of upstream's branch that the fork lacks; None: nobody could say
+    behind_said: str = ""  # why None, or as of when where the server wasn't asked just now
+    base_proven: bool = False  # whether upstream's own branches or tags were seen to contain the base
+
+    def words(self) -> str:
+        """``3 overlay, 12 behind upstream``."""
+        if self.behind is None:
+            return f"{len(self.overlay)} overlay, behind upstream by an unknown number ({self.behind_said})"
+        return f"{len(self.overlay)} overlay, {self.behind} behind upstream" + (
+            f" ({self.behind_said})" if self.behind_said else ""
+        )
+
+
+@dataclass(frozen=True)
+class Submodule:
+    """A submodule as it was checked out; ``path`` from the root of the export."""
+
+    path: str
+    repository: str
+    commit: str
+
+
+@dataclass(frozen=True)
 class Source:
     """One fresh export of the source.
 
@@ -27,6 +71,10 @@ class Source:
     sha256: str  # of the sdist; "" for git
     environment: Mapping[str, str] = field(default_factory=dict)  # what the build needs so that the commit stays
     whole: bool = True  # False: only the files that a plan reads; nothing can be built from it
+    patches: tuple[PatchFile, ...] = ()  # proven to apply, in this order; the tree is without them
+    fork: Fork | None = None
+    submodules: tuple[Submodule, ...] = ()
+    notes: tuple[str, ...] = ()  # what a person should know and what refuses nothing
 
 
 def say_nothing(message: str) -> None:

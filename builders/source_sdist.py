@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.source_model import Progress, Source, commits_agree
+from builders.source_patches import check_patches, read_patches
 from builders.source_unpack import unpack
 from qualify.errors import PreflightError
 from qualify.matrix.model import SdistSource
@@ -58,6 +59,16 @@ def open_sdist(
             expected=f"{pinned} in one of {', '.join(matrix.matrix.build.commit_files)}",
             action="name the files that state the commit in build.commit_files, or use a git source",
         )
+    if matrix.matrix.pin.upstream is not None:
+        raise PreflightError(
+            "an sdist has no history, so pin.upstream cannot be proven",
+            where=f"{matrix.path.name}: pin.upstream",
+            expected="a git source for a fork",
+            action="pin the fork's repository by commit, or remove pin.upstream",
+        )
+    patches = read_patches(matrix)
+    if whole:
+        check_patches(tree, patches)
     version = package_version(tree)
     environment = {"SETUPTOOLS_SCM_PRETEND_METADATA": f'{{node="g{commit}", dirty=false}}'} if commit else {}
     return Source(
@@ -71,6 +82,7 @@ def open_sdist(
         sha256=source.sha256,
         environment=environment,
         whole=whole,
+        patches=patches,
     )
 
 

@@ -21,12 +21,12 @@ class Asked:
     tags: bool = False
     branch: str | None = None
     files: bool = True
-    every_branch: bool = False
+    branches: bool = False  # all of them
 
     @property
     def may_change(self) -> bool:
         """Whether the server may say something else tomorrow; a commit alone never changes."""
-        return bool(self.tag) or self.tags or self.branch is not None
+        return bool(self.tag) or self.tags or self.branches or self.branch is not None
 
     def met_by(self, mirror: Repository) -> bool:
         """Whether the mirror has it all, as far as anyone can say without asking the server."""
@@ -43,6 +43,8 @@ class Asked:
         found = [f"refs/tags/{self.tag}", f"refs/tags/{self.tag}^{{}}"] if self.tag and not self.tags else []
         if self.tags:
             found.append("refs/tags/*")
+        if self.branches:
+            found.append("refs/heads/*")
         if self.branch is not None:
             found.append(f"refs/heads/{self.branch}" if self.branch else "HEAD")
         return found
@@ -52,12 +54,16 @@ class Asked:
         seen = seen_tags(mirror.path)
         tags = list(refs.tags) if self.tags else [self.tag] if self.tag in refs.tags else []
         found = [f"refs/tags/{tag}:refs/tags/{tag}" for tag in tags if tag not in seen]
-        if self.every_branch:
-            found += [f"+refs/heads/{name}:refs/heads/{name}" for name in refs.heads]
-        elif self.branch:
+        if self.branches:
+            found += [
+                f"+refs/heads/{name}:refs/heads/{name}"
+                for name, commit in refs.heads.items()
+                if mirror.branch(name) != commit
+            ]
+        if self.branch:
             if self.branch not in refs.heads:
                 raise PreflightError(f"the repository has no branch {self.branch}", where=shown(mirror.url))
-            if refs.heads[self.branch] != mirror.branch(self.branch):
+            if not self.branches and refs.heads[self.branch] != mirror.branch(self.branch):
                 found.append(f"+refs/heads/{self.branch}:refs/heads/{self.branch}")
         elif self.branch == "" and refs.head and refs.head != mirror.branch():
             found.append("+HEAD:refs/server/HEAD")
@@ -68,6 +74,7 @@ class Asked:
         parts = [f"commit {self.commit}"] if self.commit else []
         parts += [f"tag {self.tag}"] if self.tag else []
         parts += ["tags"] if self.tags else []
+        parts += ["branches"] if self.branches else []
         parts += [f"branch {self.branch}" if self.branch else "default branch"] if self.branch is not None else []
         return " and ".join(parts) or "repository"
 

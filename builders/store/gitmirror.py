@@ -125,6 +125,7 @@ class Mirrors:
         tag: str = "",
         tags: bool = False,
         branch: str | None = None,
+        branches: bool = False,
         submodules: Sequence[str] | None = (),
         files: bool = True,
     ) -> Mirror:
@@ -134,12 +135,13 @@ class Mirrors:
         :param tag: with its history; its files too, where no commit is asked for.
         :param tags: all tags of the server.  Those that moved are in ``Mirror.moved``.
         :param branch: as it is now; "" is the default branch, None none.
+        :param branches: all of them, as they are now.
         :param submodules: of the commit, by path; with their own ones.  None: all.
         :param files: whether the files are needed, or the history alone.
         :raises UnavailableError: the network, or offline and not here; the address and what lacks are named.
         :raises PreflightError: the server has no such commit or tag, the tag moved, or the server is shallow.
         """
-        asked = Asked(commit, tag, tags, branch, files)
+        asked = Asked(commit, tag, tags, branch, files, branches)
         mirror = self.find(url)
         if mirror is None or not asked.met_by(mirror) or asked.may_change:
             mirror = self._ask(url, asked, mirror)
@@ -213,7 +215,7 @@ class Mirrors:
         if at and asked.files and (lacking := mirror.missing(at)):
             self.progress(f"fetching {len(lacking)} files of {at[:12]} from {shown(mirror.url)}")
             self._get(mirror, lacking, asked)
-        if not (replace(asked, tags=False)).met_by(mirror):
+        if not (replace(asked, tags=False, branches=False)).met_by(mirror):
             raise UnavailableError(
                 f"the server answered, and gave not all of {asked.words()} with its history",
                 where=shown(mirror.url),
@@ -229,7 +231,7 @@ class Mirrors:
             if "has no" not in error.what:
                 raise
             refs = server_refs(self._effective(mirror.url), ())
-            everything = Asked(tags=True, branch=None, every_branch=True)
+            everything = Asked(tags=True, branch=None, branches=True)
             if wanted := everything.refspecs(mirror, refs):
                 self._get(mirror, wanted, asked)
             if not mirror.has_commit(asked.commit):
