@@ -9,6 +9,7 @@ from qualify.shell import dispatch
 COMMANDS = {
     "targets": "builders.commands.targets",
     "plan": "builders.commands.plan",
+    "fetch": "builders.commands.fetch",
     "lock": "builders.commands.lock",
     "doctor": "builders.commands.doctor",
     "build": "builders.commands.build",

@@ -46,8 +46,12 @@ class External:
     where: str  # "cmake/external_projects/deepgemm.cmake:54"
     condition: str  # what else must be true for it to be fetched, in CMake's words; "" where all is known to be
     needed: bool  # by this build, as far as what is known decides it
+    kind: str = "FetchContent"  # or "ExternalProject", which has no override of its own
+    folder: str = ""  # the folder in it that the variable points at; "" for its root
+    commit: str = ""  # the exact commit; "" while a tag isn't resolved
     copy: str = ""  # the local copy, a path of this host; "" where there is none
     fault: str = ""  # what is wrong with the copy; see builders/externals_copies.py
+    fetched_from: str = ""  # another address for the repository, of this site; "" for its own
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def read_externals(
     overrides: Mapping[str, str],
     variables: Mapping[str, str],
     copies: Mapping[str, str],
+    folders: Mapping[str, str] | None = None,
     needed: bool = True,
 ) -> tuple[tuple[External, ...], tuple[str, ...]]:
     """The external sources of a tree, and what could not be read ("file:line: why").
@@ -73,7 +78,8 @@ def read_externals(
     :param globs: the CMake files to begin with; what they include is read as well.
     :param overrides: name -> environment variable, for those whose files read none.
     :param variables: CMake variables whose values are known; they decide branches (``DEVICE STREQUAL "cpu"``).
-    :param copies: name -> local copy.
+    :param copies: name -> local copy, a folder of this host, or another address to fetch it from.
+    :param folders: name -> the folder in the source that its variable points at.
     :param needed: whether this build needs any.
     """
     reading = _Reading(tree)
@@ -89,11 +95,14 @@ def read_externals(
                 reading.unread.append(
                     f"{external.where}: the tree reads {external.variable} for {external.name}, the matrix says {given}"
                 )
+            place = copies.get(external.name, "")
             external = replace(
                 external,
                 variable=external.variable or given,
                 needed=external.needed and needed,
-                copy=copies.get(external.name, ""),
+                folder=(folders or {}).get(external.name, ""),
+                copy="" if "://" in place else place,
+                fetched_from=place if "://" in place else "",
             )
             key = (external.name, external.repository, external.tag)
             # Declared in two branches, or by a file that is included twice: needed if either is.
@@ -216,6 +225,7 @@ def _declared(
             submodules=submodules,
             variable=settings.variable_before(index, placed.branches),
             where=where,
+            kind="ExternalProject" if placed.command.name == "externalproject_add" else "FetchContent",
             condition=" AND ".join(open_conditions),
             needed=False not in answers,
         )

@@ -16,7 +16,7 @@ def copy_fault(external: External) -> str:
     """What is wrong with ``external.copy``, a folder of this host; "" where nothing is, or where there is none."""
     if not external.copy:
         return ""
-    if not external.variable:
+    if not external.variable and external.kind != "FetchContent":
         return "the tree reads no variable for it: name one in build.external_overrides"
     folder = Path(external.copy)
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -25,7 +25,7 @@ def copy_fault(external: External) -> str:
     if empty:
         return f"submodules are missing in the local copy: git submodule update --init {' '.join(empty)}"
     head = _git(folder, "rev-parse", "HEAD")
-    wanted = (
+    wanted = external.commit or (
         external.tag if _COMMIT.fullmatch(external.tag) else _git(folder, "rev-parse", f"{external.tag}^{{commit}}")
     )
     if head and wanted and head != wanted:

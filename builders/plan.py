@@ -159,9 +159,8 @@ class Plan:
         return (self.toolkit.requirement, *self.toolkit.exact) if self.toolkit else ()
 
     def build_environment(self) -> dict[str, str]:
-        """``environment`` with the number of jobs and the variables that point at local copies (paths of this host)."""
-        copies = {e.variable: e.copy for e in self.needed_externals if e.variable and e.copy}
-        return {**self.environment, "MAX_JOBS": str(self.jobs), **copies}
+        """``environment`` with the number of jobs; variables that point at sources are the room's."""
+        return {**self.environment, "MAX_JOBS": str(self.jobs)}
 
     @staticmethod
     def outside_key() -> frozenset[str]:
@@ -175,7 +174,9 @@ class Plan:
     def key(self) -> str:
         """sha256 over the canonical JSON of everything that decides the bytes."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_KEY}
-        facts["externals"] = [asdict(replace(external, copy="", fault="")) for external in self.externals]
+        facts["externals"] = [
+            asdict(replace(external, copy="", fault="", fetched_from="")) for external in self.externals
+        ]
         if self.fork is not None:
             facts["fork"] = asdict(replace(self.fork, behind=-1))
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

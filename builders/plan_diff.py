@@ -82,4 +82,5 @@ def _top(field: str) -> str:
 
 def _local(field: str) -> bool:
     """Places of one host inside fields that otherwise decide bytes."""
-    return (field.startswith("externals.") and field.endswith((".copy", ".fault"))) or field == "fork.behind"
+    of_a_source = field.startswith("externals.") and field.endswith((".copy", ".fault", ".fetched_from"))
+    return of_a_source or field == "fork.behind"

@@ -12,6 +12,7 @@ from builders.bases import read_lock
 from builders.crates import read_crate_locks
 from builders.externals import read_externals
 from builders.externals_copies import copy_fault
+from builders.externals_lock import read_externals_lock, resolved
 from builders.plan import (
     GB,
     PLAN_VERSION,
@@ -111,9 +112,14 @@ def make_plan(
         build.external_sources,
         overrides=build.external_overrides,
         variables=known_variables(build, environment),
-        copies={name: str(loaded.folder(path)) for name, path in loaded.local.external_sources.items()},
+        copies={
+            name: path if "://" in path else str(loaded.folder(path))
+            for name, path in loaded.local.external_sources.items()
+        },
+        folders=build.external_folders,
         needed=needs_externals,
     )
+    externals = resolved(externals, read_externals_lock(loaded.path.parent))
     backend = read_backend(source.tree)
     host = host or this_host()
     how = how or wanted.how

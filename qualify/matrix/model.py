@@ -246,6 +246,8 @@ class Build(Strict):
     tools: tuple[Tool, ...] = ()
     external_sources: tuple[str, ...] = ()  # globs of CMake files to read FetchContent projects from
     external_overrides: dict[str, str] = Field(default_factory=dict)  # FetchContent name -> environment variable
+    # FetchContent name -> the folder in its source that the variable points at; the root where none is named
+    external_folders: dict[str, NonEmpty] = Field(default_factory=dict)
     commit_files: tuple[str, ...] = ()  # files of an untouched sdist that state the commit
     torch: StrictBool = False  # the build needs torch with CUDA
     expects_device_code: StrictBool = True

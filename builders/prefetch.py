@@ -1,0 +1,161 @@
+"""Everything that a build would fetch while it compiles, fetched before: external sources and crates, into the store.
+
+All of it is tried, and all that cannot be had is told at once: a build with a hole never begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from builders.crates import CrateLock
+from builders.externals import External
+from builders.externals_lock import FULL, name_of
+from builders.source_model import Progress
+from builders.store.gitmirror import Mirrors
+from builders.vendor import Vendored, Vendoring
+from qualify.errors import AssayError, PreflightError, UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """One thing that the build needs and that could not be had.
+
+    ``refused``: it is wrong, and no network mends it (a moved tag, a commit that its repository doesn't have).
+    """
+
+    name: str
+    wanted: str
+    why: str
+    action: str
+    refused: bool
+    members: tuple[str, ...] = ()  # of one that stands for many: crates
+
+    def render(self) -> str:
+        """One line."""
+        return "; ".join(part for part in (f"{self.name}: {self.wanted}: {self.why}", self.action) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetched:
+    """What is in the store now.  ``externals`` bear their exact commits; ``resolved`` is new for the lock."""
+
+    externals: tuple[External, ...]
+    vendored: tuple[Vendored, ...]
+    holes: tuple[Hole, ...]
+    resolved: dict[str, str] = field(default_factory=dict)
+
+
+def prefetch(
+    externals: Sequence[External],
+    locks: Sequence[CrateLock],
+    *,
+    mirrors: Mirrors,
+    vendoring: Vendoring,
+    tree: Path,
+    renew: bool = False,
+    check_tags: bool = False,
+    progress: Progress,
+) -> Prefetched:
+    """Fetch what the store lacks of the needed externals and of the crates.
+
+    :param externals: with the commits of the lock (see :func:`builders.externals_lock.resolved`).
+    :param locks: the ``Cargo.lock`` files of the tree.
+    :param tree: where those lie, with the manifests beside them.
+    :param renew: take what a tag means now, whatever the lock says.
+    :param check_tags: ask the servers what their tags mean, also where the store has everything.
+    """
+    found: list[External] = []
+    holes: list[Hole] = []
+    fresh: dict[str, str] = {}
+    for external in externals:
+        if not external.needed or external.copy:
+            found.append(external)
+            continue
+        try:
+            commit = _fetch(external, mirrors, renew=renew, check=check_tags, progress=progress)
+        except (PreflightError, UnavailableError) as error:
+            holes.append(_hole(external, error))
+            found.append(external)
+            continue
+        if not FULL.fullmatch(external.tag) and commit != external.commit:
+            fresh[name_of(external)] = commit
+        found.append(replace(external, commit=commit))
+    vendored: list[Vendored] = []
+    for lock in locks:
+        try:
+            vendored.append(vendoring.ensure(lock, tree))
+        except (PreflightError, UnavailableError) as error:
+            holes.append(_crates_hole(lock, error))
+    return Prefetched(tuple(found), tuple(vendored), tuple(holes), fresh)
+
+
+def refuse_holes(holes: Sequence[Hole], where: str) -> None:
+    """Do nothing if there are none.
+
+    :raises PreflightError: something is wrong with a source; the error lists every hole.
+    :raises UnavailableError: the network, or a store that lacks something, is all that is wrong.
+    """
+    if not holes:
+        return
+    listed = "\n".join(f"    {hole.render()}" for hole in holes)
+    things = "1 source is" if len(holes) == 1 else f"{len(holes)} sources are"
+    kind = PreflightError if any(hole.refused for hole in holes) else UnavailableError
+    raise kind(f"{things} not in the store; nothing was compiled\n{listed}", where=where)
+
+
+def _fetch(external: External, mirrors: Mirrors, *, renew: bool, check: bool, progress: Progress) -> str:
+    """The external's commit, with all its files in the store."""
+    if not external.tag:
+        raise PreflightError(
+            "it is an archive, which this tool does not fetch", action=f"give a folder of it: {_setting(external)}"
+        )
+    submodules = external.submodules or None
+    is_tag = not FULL.fullmatch(external.tag)
+    url = external.fetched_from or external.repository
+    if not is_tag:
+        _say(mirrors, url, external.tag, external, progress)
+        mirrors.ensure(url, commit=external.tag, submodules=submodules)
+        return external.tag
+    if external.commit and not renew:
+        _say(mirrors, url, external.commit, external, progress)
+        mirror = mirrors.ensure(url, commit=external.commit, submodules=submodules, tags=check)
+        now = mirror.resolve(external.tag)
+        moved = next((each.now for each in mirror.moved if each.tag == external.tag), "")
+        if moved or (now and now != external.commit):
+            raise PreflightError(
+                f"the tag {external.tag} moved: {external.commit} is locked, and now it names {moved or now}",
+                action="see what changed, then `python -m builders fetch TARGET --renew-lock` takes the new commit",
+            )
+        return external.commit
+    known = mirrors.find(url)
+    if renew and known is not None:
+        known.forget_tag(external.tag)
+    progress(f"resolving {external.name}: {external.tag}")
+    return mirrors.ensure(url, tag=external.tag, submodules=submodules).resolve(external.tag)
+
+
+def _say(mirrors: Mirrors, url: str, commit: str, external: External, progress: Progress) -> None:
+    mirror = mirrors.find(url)
+    if mirror is None or not mirror.has(commit):
+        progress(f"fetching {external.name} at {commit[:12]}")
+
+
+def _hole(external: External, error: AssayError) -> Hole:
+    wanted = f"{external.repository} at {external.tag}".removesuffix(" at ")
+    refused = isinstance(error, PreflightError)
+    action = error.action if refused and error.action else f"a local copy: {_setting(external)}"
+    return Hole(f"external source {external.name}", wanted, error.what, action, refused)
+
+
+def _setting(external: External) -> str:
+    return f"external_sources: {{{external.name}: FOLDER or URL}} in matrix.local.yaml"
+
+
+def _crates_hole(lock: CrateLock, error: AssayError) -> Hole:
+    names = tuple(f"{crate.name} {crate.version}" for crate in lock.crates)
+    wanted = f"{len(lock.registry)} crates of a registry and {len(lock.git)} of git"
+    return Hole(
+        f"crates of {lock.path}", wanted, error.what, error.action, isinstance(error, PreflightError), members=names
+    )
