@@ -15,22 +15,24 @@ _DATE = re.compile(r"d\d{8}")
 
 # The same question to every setuptools-scm from 8 on, without its writing version files.  One line of JSON at the end.
 _PROGRAM = """\
-import json, warnings
+import contextlib, json, warnings
 warnings.simplefilter("ignore")
 from setuptools_scm import Configuration
+context = contextlib.nullcontext()
 try:
     from vcs_versioning._get_version_impl import parse_version
     from vcs_versioning._version_schemes import format_version
+    from vcs_versioning.overrides import ensure_context
+    context = ensure_context("SETUPTOOLS_SCM")
 except ImportError:
     from setuptools_scm._get_version_impl import parse_version
     from setuptools_scm.version import format_version
-config = Configuration.from_file("pyproject.toml")
-found = parse_version(config)
-if found is None:
-    raise SystemExit("setuptools-scm finds no version in the tree")
-node = found.node
-print(json.dumps({"version": str(format_version(found)), "node": node, "distance": found.distance or 0,
-                  "dirty": bool(found.dirty)}))
+with context:
+    found = parse_version(Configuration.from_file("pyproject.toml"))
+    if found is None:
+        raise SystemExit("setuptools-scm finds no version in the tree")
+    print(json.dumps({"version": str(format_version(found)), "node": found.node, "distance": found.distance or 0,
+                      "dirty": bool(found.dirty)}))
 """
 
 

@@ -13,9 +13,8 @@ from builders.source import open_source
 from builders.source_model import commits_agree
 from builders.source_sdist import stated_commit
 from builders.source_unpack import unpack
-from qualify.errors import ConfigurationError, MalformedError, PreflightError, UnavailableError
-from qualify.matrix import LoadedMatrix
-from tests.unit.builders_support import FILES, git, make_repository, make_sdist, sdist_matrix, write_matrix, write_tree
+from qualify.errors import MalformedError, PreflightError
+from tests.unit.builders_support import FILES, make_sdist, sdist_matrix, write_matrix, write_tree
 
 
 def test_an_sdist_states_its_commit_and_keeps_it(tmp_path: Path) -> None:
@@ -234,111 +233,6 @@ def test_another_kind_of_archive(tmp_path: Path) -> None:
         unpack(tmp_path / "tiny-1.0.zip", tmp_path)
 
 
-def git_matrix(folder: Path, named: str, commit: str) -> LoadedMatrix:
-    return write_matrix(folder, f"{{git: {named}}}", commit)
-
-
-def test_a_repository_at_the_commit_with_its_tags(tmp_path: Path) -> None:
-    head = make_repository(tmp_path / "repository")
-    source = open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
-    assert (source.kind, source.commit, source.environment) == ("git", head, {})
-    assert source.version == f"v1.0-1-g{head}"
-    assert git(source.tree, "rev-parse", "HEAD") == head
-    assert git(source.tree, "tag") == "v1.0"
-    assert (source.tree / "more.txt").is_file()
-
-
-def test_a_bundle_and_an_older_commit(tmp_path: Path) -> None:
-    make_repository(tmp_path / "repository")
-    first = git(tmp_path / "repository", "rev-parse", "HEAD~1")
-    git(tmp_path / "repository", "bundle", "create", "-q", str(tmp_path / "tiny.bundle"), "--all")
-    source = open_source(git_matrix(tmp_path, "tiny.bundle", first), tmp_path / "work")
-    assert source.commit == first
-    assert source.version == f"v1.0-0-g{first}"
-    assert not (source.tree / "more.txt").exists()
-
-
-def test_a_subdirectory(tmp_path: Path) -> None:
-    head = make_repository(tmp_path / "repository")
-    loaded = write_matrix(tmp_path, "{git: repository, subdirectory: tiny}", head)
-    assert open_source(loaded, tmp_path / "work").tree.name == "tiny"
-    gone = write_matrix(tmp_path, "{git: repository, subdirectory: gone}", head)
-    with pytest.raises(ConfigurationError, match="no folder gone"):
-        open_source(gone, tmp_path / "work2")
-
-
-def test_an_abbreviated_commit(tmp_path: Path) -> None:
-    make_repository(tmp_path / "repository")
-    with pytest.raises(ConfigurationError, match="40"):
-        open_source(git_matrix(tmp_path, "repository", "4ba787ec9"), tmp_path / "work")
-
-
-def test_a_commit_that_is_not_there(tmp_path: Path) -> None:
-    make_repository(tmp_path / "repository")
-    with pytest.raises(PreflightError, match="has no commit"):
-        open_source(git_matrix(tmp_path, "repository", "0" * 40), tmp_path / "work")
-
-
-def test_a_shallow_repository(tmp_path: Path) -> None:
-    head = make_repository(tmp_path / "full")
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/full", "repository")
-    with pytest.raises(PreflightError, match="shallow clone"):
-        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
-
-
-@pytest.mark.parametrize("tag", ["", "release"])
-def test_a_tree_without_tags_that_name_a_version(tmp_path: Path, tag: str) -> None:
-    head = make_repository(tmp_path / "repository", tag=tag)
-    with pytest.raises(PreflightError, match="no tag that matches"):
-        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
-
-
-def test_a_working_tree_with_changes(tmp_path: Path) -> None:
-    head = make_repository(tmp_path / "repository")
-    (tmp_path / "repository" / "more.txt").write_text("changed", encoding="utf-8")
-    with pytest.raises(PreflightError, match=r"working tree is dirty: 1 files .*more\.txt"):
-        open_source(git_matrix(tmp_path, "repository", head), tmp_path / "work")
-
-
-def test_a_checkout_that_a_filter_changes(tmp_path: Path) -> None:
-    files = {**FILES, ".gitattributes": "", "crlf.txt": "a\r\n"}
-    repository = tmp_path / "repository"
-    make_repository(repository, files)
-    (repository / ".gitattributes").write_text("crlf.txt text eol=lf\n", encoding="utf-8")
-    git(repository, "update-index", "--add", ".gitattributes")
-    git(repository, "commit", "-qm", "attributes")
-    head = git(repository, "rev-parse", "HEAD")
-    bare = tmp_path / "bare.git"
-    git(tmp_path, "clone", "-q", "--bare", "repository", str(bare))
-    with pytest.raises(PreflightError, match="fresh checkout is dirty"):
-        open_source(git_matrix(tmp_path, "bare.git", head), tmp_path / "work")
-
-
-def test_a_repository_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no repository or bundle"):
-        open_source(git_matrix(tmp_path, "gone", "0" * 40), tmp_path / "work")
-    loaded = git_matrix(tmp_path, "git://127.0.0.1:1/gone", "0" * 40)
-    with pytest.raises(UnavailableError, match="git clone failed"):
-        open_source(loaded, tmp_path / "work2")
-
-
-@pytest.mark.parametrize("named", ["--upload-pack=touch x", "ext::sh -c touch% x"])
-def test_a_name_that_would_run_something(tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    loaded = write_matrix(tmp_path, f'{{git: "{named}"}}', "0" * 40)
-    with pytest.raises((ConfigurationError, UnavailableError)):
-        open_source(loaded, tmp_path / "work")
-    assert not (tmp_path / "x").exists()
-
-
-def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = make_repository(tmp_path / "repository")
-    loaded = git_matrix(tmp_path, "repository", head)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match="git was not found"):
-        open_source(loaded, tmp_path / "work")
-
-
 @pytest.mark.parametrize(
     ("stated", "pinned", "agree"),
     [
@@ -361,3 +255,20 @@ def test_a_source_with_results_of_an_earlier_build(tmp_path: Path) -> None:
     kept = {**FILES, "build/library.cmake": "", "build/tools/a.py": ""}
     (tmp_path / "other").mkdir()
     assert open_source(sdist_matrix(tmp_path / "other", kept), tmp_path / "more").commit
+
+
+def test_an_sdist_has_no_history_for_a_fork(tmp_path: Path) -> None:
+    path, sha256 = make_sdist(tmp_path)
+    upstream = f"  upstream: {{repository: https://example.org/up, base: {'a' * 40}}}\nbuild:"
+    loaded = write_matrix(tmp_path, f"{{sdist: {path.name}, sha256: {sha256}}}", "4ba787ec9", {"build:": upstream})
+    with pytest.raises(PreflightError, match=r"no history, so pin\.upstream cannot be proven"):
+        open_source(loaded, tmp_path / "work")
+
+
+def test_an_sdist_with_a_compiled_file(tmp_path: Path) -> None:
+    files = {**FILES, "tiny/_C.abi3.so": "\x7fELF\x02"}
+    with pytest.raises(PreflightError, match=r"brings 1 compiled file, .* as it is: tiny/_C\.abi3\.so") as caught:
+        open_source(sdist_matrix(tmp_path, files), tmp_path / "work")
+    assert "build.prebuilt" in caught.value.action
+    # A plan reads a few files alone and builds nothing.
+    assert open_source(sdist_matrix(tmp_path, files), tmp_path / "plan", whole=False).commit
