@@ -50,7 +50,7 @@ def open_source(
     work.mkdir(parents=True, exist_ok=True)
     match pin.source:
         case SdistSource():
-            source = open_sdist(matrix, pin.source, work, progress=progress, whole=whole)
+            source = open_sdist(matrix, pin.source, work, progress=progress, whole=whole, offline=offline)
         case GitSource():
             if mirrors is None:
                 mirrors = mirrors_of(matrix, offline=offline, progress=progress)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from builders.source_model import Progress, Source, commits_agree
 from builders.source_patches import check_patches, read_patches
 from builders.source_unpack import unpack
-from qualify.errors import PreflightError
+from qualify.errors import PreflightError, UnavailableError
+from qualify.files import sha256_of
 from qualify.matrix.model import SdistSource
 
 if TYPE_CHECKING:
@@ -30,7 +31,13 @@ PLAN_READS = ("pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO")
 
 
 def open_sdist(
-    matrix: LoadedMatrix, source: SdistSource, work: Path, *, progress: Progress, whole: bool = True
+    matrix: LoadedMatrix,
+    source: SdistSource,
+    work: Path,
+    *,
+    progress: Progress,
+    whole: bool = True,
+    offline: bool = False,
 ) -> Source:
     """Fetch, unpack and read one sdist; see :func:`builders.source.open_source` for what is raised."""
     from qualify.fetching import Fetcher
@@ -38,8 +45,15 @@ def open_sdist(
     named: str | Path = source.sdist
     if source.sdist.endswith((".tar.gz", ".tgz", ".zip")) or "/" in source.sdist:
         named = matrix.path.parent / source.sdist
+    fetcher = Fetcher(local=matrix.local)
+    if offline and isinstance(named, str) and not _is_kept(fetcher.root, source.sha256):
+        raise UnavailableError(
+            f"offline, and the cache lacks the sdist {source.sdist}",
+            where=f"sha256 {source.sha256}",
+            action="run once with the network (python -m builders plan TARGET), or without --offline",
+        )
     progress(f"fetching {source.sdist}")
-    archive = Fetcher(local=matrix.local).fetch_sdist(named, source.sha256)
+    archive = fetcher.fetch_sdist(named, source.sha256)
     progress(f"unpacking {archive.name}" if whole else f"reading {archive.name}")
     read = (*PLAN_READS, *matrix.matrix.build.commit_files, *matrix.matrix.build.external_sources)
     tree = unpack(archive, work, None if whole else lambda name: _read_by_a_plan(name, read))
@@ -84,6 +98,12 @@ def open_sdist(
         whole=whole,
         patches=patches,
     )
+
+
+def _is_kept(cache: Path, sha256: str) -> bool:
+    """Whether the cache has these bytes (:mod:`qualify.fetching` says where); else the package index is asked."""
+    kept = (cache / "files" / sha256[:2] / sha256).glob("*")
+    return any(not path.name.startswith(".") and sha256_of(path).sha256 == sha256 for path in kept)
 
 
 def _read_by_a_plan(name: str, patterns: tuple[str, ...]) -> bool:

@@ -141,7 +141,7 @@ def test_offline_names_what_the_store_lacks(tmp_path: Path, server: GitServer) -
     Mirrors(tmp_path / "store").ensure(url, commit=head)
     with pytest.raises(UnavailableError, match="the store lacks tag v1"):
         offline.ensure(url, tag="v1.0")
-    with pytest.raises(UnavailableError, match="lacks commit .* and tags"):
+    with pytest.raises(UnavailableError, match=r"lacks commit .* and tags"):
         offline.ensure(url, commit=head, tags=True)
     assert server.requests
 
@@ -454,6 +454,17 @@ def test_a_command_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
     stat = Path(f"/proc/{pid}/stat")
     assert not stat.exists() or stat.read_text(encoding="utf-8").split()[2] == "Z"
+
+
+def test_a_command_that_starts_others_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "#!/bin/sh\nfor n in 1 2 3 4 5 6 7 8 9 10; do /bin/sleep 60 & done\nwait\n"
+    write_tree(tmp_path / "bin", {"git": script})
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("builders.store.gitrun.MAX_PROCESSES", 8)
+    with pytest.raises(UnavailableError, match="fetch started 11 processes") as caught:
+        remote("fetch")
+    assert "git 2.45" in caught.value.action
 
 
 def test_a_command_that_says_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from builders.source import open_source
 from builders.source_model import commits_agree
 from builders.source_sdist import stated_commit
 from builders.source_unpack import unpack
-from qualify.errors import MalformedError, PreflightError
+from qualify.errors import MalformedError, PreflightError, UnavailableError
 from tests.unit.builders_support import FILES, make_sdist, sdist_matrix, write_matrix, write_tree
 
 
@@ -272,3 +272,18 @@ def test_an_sdist_with_a_compiled_file(tmp_path: Path) -> None:
     assert "build.prebuilt" in caught.value.action
     # A plan reads a few files alone and builds nothing.
     assert open_source(sdist_matrix(tmp_path, files), tmp_path / "plan", whole=False).commit
+
+
+def test_an_sdist_of_the_index_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path, sha256 = make_sdist(tmp_path)
+    loaded = write_matrix(tmp_path, f'{{sdist: "tiny==1.0", sha256: {sha256}}}', "4ba787ec9")
+    kept = tmp_path / "cache" / "wheel-assay" / "files" / sha256[:2] / sha256
+    kept.mkdir(parents=True)
+    (kept / path.name).write_bytes(b"other bytes")
+    with pytest.raises(UnavailableError, match="offline, and the cache lacks the sdist tiny==1"):
+        open_source(loaded, tmp_path / "work", offline=True)
+    (kept / path.name).write_bytes(path.read_bytes())
+    assert open_source(loaded, tmp_path / "work", offline=True).commit == "4ba787ec9"
+    # One that lies beside the matrix needs no network anyway.
+    assert open_source(sdist_matrix(tmp_path), tmp_path / "work2", offline=True).commit
