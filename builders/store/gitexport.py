@@ -77,6 +77,8 @@ def _make_repository(mirror: Path, commit: str, folder: Path, url: str) -> None:
         "extensions.partialClone": "origin",
         "remote.origin.promisor": "true",
         "remote.origin.partialclonefilter": "tree:0",
+        # Left to itself git writes as many digits as this repository needs, which has fewer objects than its origin.
+        "core.abbrev": "9",
         # A path of this host means nothing where the tree is built.
         **({"remote.origin.url": shown(url)} if is_url(url) and not url.startswith("file:") else {}),
     }

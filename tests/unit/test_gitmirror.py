@@ -233,7 +233,7 @@ def test_an_export_with_git_stands_by_itself(tmp_path: Path, server: GitServer) 
     out = tmp_path / "out"
     assert git(out, "rev-parse", "HEAD") == head
     assert git(out, "rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
-    assert git(out, "describe", "--tags", "--long", "--dirty", "--match", "*[0-9]*") == f"v1.1-1-g{head[:7]}"
+    assert git(out, "describe", "--tags", "--long", "--dirty", "--match", "*[0-9]*") == f"v1.1-1-g{head[:9]}"
     assert git(out, "status", "--porcelain", "--ignored") == ""
     # A tag beside the history changes no version and isn't there.
     assert git(out, "tag").split() == ["v1.0", "v1.1"]
