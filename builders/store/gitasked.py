@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from builders.store.gitrefs import Moved, ServerRefs, seen_tags
+from builders.store.gitrefs import Moved, ServerRefs, has_moved, seen_tags
 from builders.store.gitrepository import Repository
 from builders.store.gitrun import shown
 from qualify.errors import PreflightError
@@ -86,7 +86,7 @@ def refuse_tag(mirror: Repository, tag: str, refs: ServerRefs) -> None:
         raise PreflightError(
             f"the repository has no tag {tag}", where=shown(mirror.url), action="push the tag there, or mend the pin"
         )
-    if was and was != now:
+    if was and has_moved(mirror.path, tag, now):
         raise PreflightError(
             Moved(tag, was, now).words(),
             where=shown(mirror.url),

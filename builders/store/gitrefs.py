@@ -73,19 +73,27 @@ def is_name(text: str) -> bool:
 
 def seen_tags(mirror: Path) -> dict[str, str]:
     """The tags of a mirror and what they lead to."""
-    listed = local("for-each-ref", "--format=%(refname) %(objectname) %(*objectname)", "refs/tags", folder=mirror)
+    return {tag: commits[-1] for tag, commits in _meanings(mirror).items()}
+
+
+def _meanings(mirror: Path, name: str = "") -> dict[str, list[str]]:
+    """The tags of a mirror: the object of each and, of an annotated one, what it leads to."""
+    form = "--format=%(refname) %(objectname) %(*objectname)"
+    listed = local("for-each-ref", form, f"refs/tags/{name}" if name else "refs/tags", folder=mirror)
     checked(listed, "listing the tags", str(mirror))
-    found: dict[str, str] = {}
-    for line in listed.lines():
-        name, *commits = line.split()
-        found[name.removeprefix("refs/tags/")] = commits[-1]
-    return found
+    rows = (line.split() for line in listed.lines())
+    return {tag.removeprefix("refs/tags/"): commits for tag, *commits in rows}
+
+
+def has_moved(mirror: Path, tag: str, now: str) -> bool:
+    """Whether a tag that was seen here means something else now; a bundle names the annotated tag itself."""
+    return now not in _meanings(mirror, tag).get(tag, [now])
 
 
 def moved_tags(mirror: Path, refs: ServerRefs) -> tuple[Moved, ...]:
     """The tags that were seen here before and that the server gives another meaning, or none, now."""
     return tuple(
-        Moved(tag, was, refs.tags.get(tag, ""))
-        for tag, was in sorted(seen_tags(mirror).items())
-        if refs.tags.get(tag, "") != was
+        Moved(tag, was[-1], refs.tags.get(tag, ""))
+        for tag, was in sorted(_meanings(mirror).items())
+        if refs.tags.get(tag, "") not in was
     )

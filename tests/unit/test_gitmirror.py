@@ -499,3 +499,19 @@ def test_names_and_addresses() -> None:
     names = ("v1.0", "release/1.0", "-x", "a..b", "a b", "a.lock", "x^{}", "")
     assert [is_name(name) for name in names] == [True, True, False, False, False, False, False, False]
     assert os.environ.get("GIT_DIR") is None
+
+
+def test_a_bundle_names_annotated_tags_themselves_and_they_have_not_moved(tmp_path: Path) -> None:
+    head = make_repository(tmp_path / "thing", tag="")
+    git(tmp_path / "thing", "tag", "-a", "v1.0", "-m", "first", "HEAD~1")
+    git(tmp_path / "thing", "bundle", "create", "-q", str(tmp_path / "thing.bundle"), "HEAD", "main", "v1.0")
+    mirrors = Mirrors(tmp_path / "store")
+    for _ in range(2):
+        mirror = mirrors.ensure(str(tmp_path / "thing.bundle"), commit=head, tag="", tags=True)
+        assert mirror.moved == ()
+        assert mirror.resolve("v1.0") == git(tmp_path / "thing", "rev-parse", "HEAD~1")
+    assert mirrors.ensure(str(tmp_path / "thing.bundle"), tag="v1.0").resolve("v1.0") != head
+    git(tmp_path / "thing", "tag", "-f", "-a", "v1.0", "-m", "second", head)
+    git(tmp_path / "thing", "bundle", "create", "-q", str(tmp_path / "thing.bundle"), "HEAD", "main", "v1.0")
+    (moved,) = mirrors.ensure(str(tmp_path / "thing.bundle"), commit=head, tags=True).moved
+    assert moved.was == git(tmp_path / "thing", "rev-parse", "HEAD~1")
