@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from builders.engines import Paths
 from builders.plan import Plan
+from builders.requirements_lock import pip_lines
 from builders.toolkit import Toolkit, pinned_toolkit, toolkit
 from qualify.errors import BuildError
 
@@ -39,6 +40,7 @@ class EnvironmentSpec:
     cuda_home: str  # of the place, in mode "host"
     interpreter: str  # the one to use, a path there; "" for any of ``python``
     locks: Mapping[str, tuple[str, ...]]  # Python -> lines of a requirements file with hashes; {} where unlocked
+    target_locks: Mapping[str, tuple[str, ...]]  # likewise, of what a cross build links
     repair: tuple[str, ...]  # requirements of a second environment, in which wheels are repaired; () for none
     key: str
 
@@ -50,6 +52,7 @@ class EnvironmentSpec:
         return {
             "also": list(also),
             "locks": {python: list(lines) for python, lines in self.locks.items()},
+            "target_locks": {python: list(lines) for python, lines in self.target_locks.items()},
             "repair": list(self.repair),
             "mode": self.mode,
             "folder": folder,
@@ -107,28 +110,21 @@ def environment_spec(
         wanted = toolkit(pinned_toolkit(plan.toolkit.version), extras, cross_to=cross_to)
     requirements = plan.requirements if mode == "isolated" else ()
     cuda_home = cuda_home if mode == "host" else ""
-    locks = locked_lines(plan) if mode == "isolated" else {}
+    locks = pip_lines(plan.locked) if mode == "isolated" else {}
+    target_locks = pip_lines(plan.locked, of_target=True) if mode == "isolated" else {}
     repair = REPAIR_TOOLS if mode == "isolated" and plan.repair == "auditwheel" and plan.machine == machine else ()
     text = json.dumps(
         [
             *(mode, machine, list(plan.python), list(requirements), cuda_home, interpreter),
             [list(wanted.requirements), list(wanted.target)] if wanted else [],
-            *(locks, list(repair)),
+            *(locks, target_locks, list(repair)),
             SCRIPT.read_text(encoding="utf-8"),
         ]
     )
     key = hashlib.sha256(text.encode()).hexdigest()
-    return EnvironmentSpec(mode, plan.python, requirements, wanted, cuda_home, interpreter, locks, repair, key)
-
-
-def locked_lines(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Python -> what pip installs with ``--require-hashes``, from the plan's lines of the lock."""
-    found: dict[str, list[str]] = {}
-    for text in plan.locked:
-        python, _, rest = text.partition(": ")
-        name, *digests = rest.split()
-        found.setdefault(python, []).append(" ".join([name, *(f"--hash={digest}" for digest in digests)]))
-    return {python: tuple(lines) for python, lines in found.items()}
+    return EnvironmentSpec(
+        mode, plan.python, requirements, wanted, cuda_home, interpreter, locks, target_locks, repair, key
+    )
 
 
 def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) -> dict[str, str]:

@@ -78,17 +78,32 @@ def add(request: dict[str, Any], folder: str, answer: dict[str, Any], requiremen
     """Install what the build backend asks for besides; the answer tells what is there then."""
     if request["mode"] == "host":
         raise FailedError("the interpreter of the place lacks " + ", ".join(requirements))
-    install(answer["python"], requirements, folder, answer["hashes"])
+    held = answer["distributions"] if request.get("locks") else {}
+    install(answer["python"], requirements, folder, answer["hashes"], held=held)
     answer["distributions"] = distributions(answer["python"])
 
 
-def install(python: str, requirements: list[str], folder: str, hashes: dict[str, str], locked: bool = False) -> None:
-    """Install a list of requirements, and learn from pip's report which bytes they came from."""
-    listed, report = os.path.join(folder, "requirements.txt"), os.path.join(folder, "report.json")
-    with open(listed, "w", encoding="utf-8") as file:
-        file.write("\n".join(requirements) + "\n")
-    options = ["--require-hashes"] if locked else []
-    call([*pip(python), "install", *reporting(python, report), *options, "-r", listed])
+def install(
+    python: str,
+    requirements: list[str],
+    folder: str,
+    hashes: dict[str, str],
+    locked: bool = False,
+    held: dict[str, str] | None = None,
+    options: list[str] | None = None,
+    suffix: str = "",
+) -> None:
+    """Install a list of requirements, and learn from pip's report which bytes they came from.
+
+    ``held`` are distributions that must stay at their versions; ``suffix`` follows the names in ``hashes``.
+    """
+    report = os.path.join(folder, "report.json")
+    options = [*(options or []), *(["--require-hashes"] if locked else [])]
+    if held:
+        lines = ["%s==%s" % pair for pair in sorted(held.items())]  # noqa: UP031
+        options += ["-c", listed(folder, "constraints.txt", lines)]
+    wanted = listed(folder, "requirements.txt", requirements)
+    call([*pip(python), "install", *reporting(python, report), *options, "-r", wanted])
     try:
         with open(report, encoding="utf-8") as file:
             items = json.load(file)["install"]
@@ -98,7 +113,15 @@ def install(python: str, requirements: list[str], folder: str, hashes: dict[str,
         archive = item["download_info"].get("archive_info", {})
         digest = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").replace("sha256=", "")
         if digest:
-            hashes[item["metadata"]["name"]] = digest
+            hashes[item["metadata"]["name"] + suffix] = digest
+
+
+def listed(folder: str, name: str, lines: list[str]) -> str:
+    """A file for pip with these lines; its path."""
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    return path
 
 
 def reporting(python: str, report: str) -> list[str]:
@@ -127,7 +150,7 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
         if locks or request["requirements"]:
             wanted = locks[base["version"]] if locks else request["requirements"]
             install(python, wanted, folder, hashes, bool(locks))
-        home = lay_out(request, folder, ask(python)["purelib"])
+        home = lay_out(request, folder, ask(python), hashes)
         if request.get("repair"):
             repair = os.path.join(folder, "repair")
             call([base["executable"], "-m", "venv", repair])
@@ -190,9 +213,9 @@ def call(command: list[str]) -> None:
         raise FailedError("%s ended with %d" % (" ".join(command[:5]), done.returncode))  # noqa: UP031
 
 
-def lay_out(request: dict[str, Any], folder: str, purelib: str) -> str:
+def lay_out(request: dict[str, Any], folder: str, about: dict[str, Any], hashes: dict[str, str]) -> str:
     """CUDA_HOME as build tools expect one; "" where no toolkit was asked for."""
-    trees = sorted(glob.glob(os.path.join(purelib, "nvidia", "cu[0-9]*", "bin", "nvcc")))
+    trees = sorted(glob.glob(os.path.join(about["purelib"], "nvidia", "cu[0-9]*", "bin", "nvcc")))
     if not trees:
         return ""
     tree = os.path.dirname(os.path.dirname(trees[-1]))
@@ -203,9 +226,11 @@ def lay_out(request: dict[str, Any], folder: str, purelib: str) -> str:
         return home
     # A cross build: what runs is this machine's, what is included and linked is the target's.
     target = os.path.join(folder, "target")
-    command = [*pip(os.path.join(folder, "venv", "bin", "python")), "install", "--no-deps", "--only-binary", ":all:"]
-    command += ["--platform", request["target_platform"], "--target", target, *request["target_requirements"]]
-    call(command)
+    python = os.path.join(folder, "venv", "bin", "python")
+    options = ["--no-deps", "--only-binary", ":all:", "--platform", request["target_platform"], "--target", target]
+    locks = (request.get("target_locks") or {}).get(about["version"])
+    wanted, suffix = locks or request["target_requirements"], " for " + request["target_platform"]
+    install(python, wanted, folder, hashes, bool(locks), options=options, suffix=suffix)
     other = os.path.join(target, "nvidia", os.path.basename(tree))
     os.makedirs(home)
     for name in ("bin", "nvvm"):

@@ -22,8 +22,11 @@ GB = 10**9
 
 How = Literal["native", "cross", "emulate"]
 
-# Fields that say where and how fast a build runs, not what comes out of it.
-_NOT_IN_KEY = frozenset({"jobs", "host", "unread", "notes", "compiler_cache"})
+# Fields that say where and how fast a build runs, or why it is as it is, and not what comes out of it.  What the matrix
+# overrides stands in the requirements themselves.
+_NOT_IN_KEY = frozenset(
+    {"jobs", "memory_per_job", "disk", "host", "unread", "notes", "overrides", "compiler_cache", "refused_environment"}
+)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from builders.plan import (
     ToolkitPlan,
 )
 from builders.requirements import less, read_backend, replaced
-from builders.requirements_lock import locked_for, read_requirements_lock
+from builders.requirements_lock import lock_lines, locked_for, read_requirements_lock
 from builders.requirements_overrides import file_differences, overridden
 from builders.source import open_source
 from builders.source_model import Progress, Source, say_nothing
@@ -130,11 +130,9 @@ def make_plan(
     locks = read_crate_locks(source.tree, build.rust) if needs_crates and build.rust else ()
     machine = host.machine if how == "cross" else wanted.machine
     memory_per_job = build.memory_per_job * GB * threads_of(build, environment)
-    locked = {}
-    if use_lock:
-        lock = read_requirements_lock(loaded.path.parent)
-        asked = (*requirements, *((toolkit.requirement, *toolkit.exact) if toolkit else ()))
-        locked = locked_for(lock, target, wanted.python, asked)
+    lock = read_requirements_lock(loaded.path.parent) if use_lock else {}
+    asked = (*requirements, *((toolkit.requirement, *toolkit.exact) if toolkit else ()))
+    locked = locked_for(lock, target, wanted.python, machine, asked)
     return Plan(
         version=PLAN_VERSION,
         project=matrix.project.name,
@@ -162,7 +160,7 @@ def make_plan(
         requirements=requirements,
         without=dict(sorted(shape.without.items())) if shape else {},
         overrides=overrides_said,
-        locked=tuple(f"{python}: {text}" for python, entry in locked.items() for text in entry.distributions),
+        locked=lock_lines(locked),
         environment=dict(sorted(environment.items())),
         refused_environment=build.refused_environment,
         tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),

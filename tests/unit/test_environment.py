@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from builders.planning import make_plan
 from builders.receipt import find_built, tools_used
 from builders.toolkit import PINS, pinned_toolkit, toolkit
 from qualify.errors import BuildError, ConfigurationError
+from tests.support.wheel import write_wheel
 from tests.unit.builders_support import make_tool, sdist_matrix
 
 SHORT = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -160,37 +162,127 @@ def purelib(tmp_path: Path) -> Path:
 
 def test_a_toolkit_is_laid_out_as_linkers_and_nvcc_look_for_it(purelib: Path, tmp_path: Path) -> None:
     (tmp_path / "env").mkdir()
-    home = Path(lay_out(request(tmp_path / "env"), str(tmp_path / "env"), str(purelib)))
+    home = Path(lay_out(request(tmp_path / "env"), str(tmp_path / "env"), {"purelib": str(purelib)}, {}))
     assert (home / "bin" / "nvcc").is_file()
     assert (home / "lib64" / "libcudadevrt.a").is_file()
     assert (home / "lib" / "libcudart.so").readlink() == Path("libcudart.so.13")
     link_libraries(str(purelib / "nvidia" / "cu13"))  # a second time changes nothing
 
 
+@pytest.fixture
+def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels, which is all that pip sees."""
+    folder = tmp_path / "wheelhouse"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return folder
+
+
+@pytest.mark.parametrize("locked", [False, True])
 def test_in_a_cross_layout_programs_are_ours_and_libraries_the_targets(
-    purelib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    purelib: Path, tmp_path: Path, wheelhouse: Path, locked: bool
 ) -> None:
-    from builders import environment_script
-
-    def install(command: list[str]) -> None:
-        tree = Path(command[command.index("--target") + 1]) / "nvidia" / "cu13"
-        for name in ("include/both.h", "lib/libcudart.so.13"):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_text("target's machine")
-
-    monkeypatch.setattr(environment_script, "call", install)
+    inside = {f"nvidia/cu13/{name}": "target's machine" for name in ("include/both.h", "lib/libcudart.so.13")}
+    made = write_wheel(wheelhouse, "x", "1", "py3-none-manylinux2014_aarch64", {}, files=inside)
     folder = tmp_path / "env"
     folder.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     asked = request(folder, target_requirements=["x==1"], target_platform="manylinux2014_aarch64")
-    home = Path(lay_out(asked, str(folder), str(purelib)))
+    if locked:
+        asked["target_locks"] = {SHORT: [f"x==1 --hash=sha256:{sha256(made)}"]}
+    hashes: dict[str, str] = {}
+    about = {"purelib": str(purelib), "version": SHORT}
+    home = Path(lay_out(asked, str(folder), about, hashes))
     assert (home / "include" / "own.h").read_text() == "program's machine"
     assert (home / "include" / "both.h").read_text() == "target's machine"
     assert (home / "lib64" / "libcudart.so").read_text() == "target's machine"
     assert not (home / "bin").is_symlink()  # nvcc looks beside where it really lies
+    assert hashes == {"x for manylinux2014_aarch64": sha256(made)}
+
+
+def test_a_locked_part_of_the_target_with_other_bytes_is_refused(
+    purelib: Path, tmp_path: Path, wheelhouse: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_wheel(wheelhouse, "x", "1", "py3-none-manylinux2014_aarch64", {})
+    folder = tmp_path / "env"
+    folder.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    locks = {SHORT: [f"x==1 --hash=sha256:{'0' * 64}"]}
+    asked = request(folder, target_requirements=["x==1"], target_platform="manylinux2014_aarch64", target_locks=locks)
+    with pytest.raises(FailedError):
+        lay_out(asked, str(folder), {"purelib": str(purelib), "version": SHORT}, {})
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_what_is_installed_is_recorded_by_its_bytes(tmp_path: Path, wheelhouse: Path) -> None:
+    needed = write_wheel(wheelhouse, "needed", "2", "py3-none-any", {})
+    thing = write_wheel(wheelhouse, "thing", "1", "py3-none-any", {}, requires=["needed>=1"])
+    made = prepare(request(tmp_path / "env", requirements=["thing"]))
+    assert made["hashes"] == {"thing": sha256(thing), "needed": sha256(needed)}
+    assert made["repair_python"] == ""
+
+
+def test_a_locked_environment_is_of_the_locked_bytes(
+    tmp_path: Path, wheelhouse: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    thing = write_wheel(wheelhouse, "thing", "1", "py3-none-any", {})
+    write_wheel(wheelhouse, "thing", "2", "py3-none-any", {})
+    locks = {SHORT: [f"thing==1 --hash=sha256:{sha256(thing)}"]}
+    made = prepare(request(tmp_path / "env", requirements=["thing"], locks=locks))
+    assert made["distributions"]["thing"] == "1"
+    write_wheel(wheelhouse, "thing", "1", "py3-none-any", {}, files={"thing/more.py": "import os\n"})
+    with pytest.raises(FailedError, match="ended with"):
+        prepare(request(tmp_path / "env2", requirements=["thing"], locks=locks))
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
+    assert not (tmp_path / "env2" / "complete.json").exists()
+
+
+def test_a_lock_without_this_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FailedError, match=rf"no entry for Python {SHORT}, only for 2\.7"):
+        prepare(request(tmp_path / "env", requirements=["thing"], locks={"2.7": ["thing==1"]}))
+
+
+def test_what_the_backend_asks_for_comes_to_the_environment_that_is_there(tmp_path: Path, wheelhouse: Path) -> None:
+    write_wheel(wheelhouse, "thing", "1", "py3-none-any", {})
+    more = write_wheel(wheelhouse, "more", "3", "py3-none-any", {})
+    asked = request(tmp_path / "env", requirements=["thing"])
+    prepare(asked)
+    made = prepare({**asked, "also": ["more>=2"]})
+    assert (made["distributions"]["thing"], made["distributions"]["more"]) == ("1", "3")
+    assert made["hashes"]["more"] == sha256(more)
+    assert (made["reused"], prepare({**asked, "also": ["more>=2"]})["reused"]) == (False, True)
+    with pytest.raises(FailedError, match="lacks more"):
+        prepare(request(tmp_path / "host", mode="host", also=["more"]))
+
+
+def test_what_the_backend_asks_for_leaves_locked_versions_as_they_are(
+    tmp_path: Path, wheelhouse: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    thing = write_wheel(wheelhouse, "thing", "1", "py3-none-any", {})
+    write_wheel(wheelhouse, "thing", "2", "py3-none-any", {})
+    write_wheel(wheelhouse, "more", "3", "py3-none-any", {}, requires=["thing>=2"])
+    locks = {SHORT: [f"thing==1 --hash=sha256:{sha256(thing)}"]}
+    with pytest.raises(FailedError, match="ended with"):
+        prepare(request(tmp_path / "env", requirements=["thing"], locks=locks, also=["more"]))
+    assert "more 3 depends on thing>=2" in "".join(capfd.readouterr())
+
+
+def test_tools_of_repair_have_an_environment_of_their_own(tmp_path: Path, wheelhouse: Path) -> None:
+    write_wheel(wheelhouse, "mender", "1", "py3-none-any", {})
+    made = prepare(request(tmp_path / "env", repair=["mender==1"]))
+    assert "mender" not in made["distributions"]
+    command = [made["repair_python"], "-c", "import importlib.metadata as m; print(m.version('mender'))"]
+    assert subprocess.check_output(command, text=True).strip() == "1"
 
 
 def test_without_a_toolkit_there_is_no_cuda_home(tmp_path: Path) -> None:
-    assert lay_out(request(tmp_path), str(tmp_path), str(tmp_path / "site")) == ""
+    assert lay_out(request(tmp_path), str(tmp_path), {"purelib": str(tmp_path / "site")}, {}) == ""
 
 
 def test_what_torch_brings_is_listed_where_there_is_torch(purelib: Path) -> None:
