@@ -26,7 +26,7 @@ from builders.plan import (
     ToolkitPlan,
 )
 from builders.requirements import less, read_backend, replaced
-from builders.requirements_lock import lock_lines, locked_for, read_requirements_lock
+from builders.requirements_lock import lock_lines, locked_elsewhere, locked_for, read_requirements_lock
 from builders.requirements_overrides import file_differences, overridden
 from builders.source import open_source
 from builders.source_model import Progress, Source, say_nothing
@@ -168,7 +168,11 @@ def make_plan(
         unread=unread if needs_externals else (),
         repair=build.repair,
         compiler_cache=build.compiler_cache if needs_toolkit or build.expects_device_code else "",
-        notes=(*source.notes, *file_differences(source.tree, build.requirements_files, backend.requires)),
+        notes=(
+            *source.notes,
+            *locked_elsewhere(lock, target, wanted.python, machine),
+            *file_differences(source.tree, build.requirements_files, backend.requires),
+        ),
         jobs=jobs or (_jobs(jobs_by_hand) if jobs_by_hand else jobs_for(host, memory_per_job)),
         memory_per_job=memory_per_job,
         disk=build.disk * GB,

@@ -116,6 +116,21 @@ def less(requires: Sequence[str], without: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text in requires if canonicalize_name(parsed(text).name) not in names)
 
 
+def lacking_of_backend(facts: Mapping[str, Any], torch: str, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """What the build backend asks for besides (PEP 517's hook) and the interpreter lacks, as it is to be installed.
+
+    :param facts: of the collector, which asked the hook; where it didn't or the hook failed, nothing is known: ().
+    :param torch: the target's torch, which stands for any that the backend names.
+    :param without: projects that this build does without.
+    """
+    hook, interpreter = facts.get("hook"), facts.get("interpreter")
+    if not hook or hook["failed"] or not interpreter:
+        return ()
+    installed = Environment.of(interpreter)
+    asked = less(replaced([str(text) for text in hook["requirements"]], torch), without)
+    return tuple(text for text in dict.fromkeys(asked) if unmet(text, installed))
+
+
 def unmet(requirement: str, environment: Environment) -> tuple[Unmet, ...]:
     """What ``environment`` lacks of one requirement and of everything that this one requires in turn.
 

@@ -106,6 +106,16 @@ def locked_for(
     return found
 
 
+def locked_elsewhere(lock: Lock, target: str, pythons: Sequence[str], machine: str) -> tuple[str, ...]:
+    """A note where the lock knows the target, and not the machine or not every Python of this build."""
+    wanted = [place_of(python, machine) for python in pythons]
+    lacking = [place for place in wanted if place not in lock.get(target, {})]
+    if not lacking or target not in lock:
+        return ()
+    known = ", ".join(sorted(lock[target])) or "nothing"
+    return (f"{FILE} has {target} for {known}, and not for {', '.join(lacking)}",)
+
+
 def lock_lines(found: Mapping[str, Locked]) -> tuple[str, ...]:
     """The entries as a plan has them: ``<python>: <line>``, and ``<python> target: <line>``."""
     own = [f"{python}: {text}" for python, entry in found.items() for text in entry.distributions]

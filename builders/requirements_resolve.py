@@ -21,7 +21,12 @@ PIP_SECONDS = 1800
 PIP_ELSEWHERE = Path(__file__).with_name("pip_elsewhere.py")
 _GLIBC_OF_DEBIAN = {"debian-12": "2.36", "debian-13": "2.41"}
 _MANYLINUX = re.compile(r"manylinux_2_([0-9]+)")
-_NETWORK = ("Temporary failure in name resolution", "Max retries exceeded", "NewConnectionError", "CERTIFICATE_")
+# Names that policies had before PEP 600; pip takes neither name for the other.
+_OLDER_NAMES = {"manylinux2014": 17, "manylinux2010": 12, "manylinux1": 5}
+_NETWORK = (
+    *("Temporary failure in name resolution", "Max retries exceeded", "NewConnectionError", "CERTIFICATE_"),
+    *(": connection error: ", "Connection refused", "Read timed out", "confirming the ssl certificate"),
+)
 
 
 def resolve(
@@ -45,9 +50,10 @@ def resolve(
     if not requirements:
         return ()
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
+        report, log = Path(folder, "report.json"), Path(folder, "pip.log")
         command = [sys.executable, str(PIP_ELSEWHERE), json.dumps(markers_of(python, machine))]
-        command += ["install", "--dry-run", "--ignore-installed", "--quiet", "--no-input", "--report", str(report)]
+        command += ["install", "--dry-run", "--ignore-installed", "--quiet", "--no-input"]
+        command += ["--report", str(report), "--log", str(log)]
         command += ["--disable-pip-version-check", "--only-binary", ":all:"]
         command += ["--python-version", python, "--implementation", "cp"]
         command += ["--abi", f"cp{python.replace('.', '')}", "--abi", "abi3", "--abi", "none"]
@@ -66,21 +72,22 @@ def resolve(
         except subprocess.TimeoutExpired as error:
             raise UnavailableError(f"pip did not resolve within {PIP_SECONDS} s", where="package index") from error
         if done.returncode != 0:
-            raise _failed(done, python, machine)
+            # Of an index that doesn't answer pip speaks in its log alone where it isn't to try again.
+            whole = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+            raise _failed(done.stderr, f"{whole}\n{done.stderr}", f"Python {python} on {machine}")
         return distributions_of(json.loads(report.read_text(encoding="utf-8")))
 
 
-def _failed(done: subprocess.CompletedProcess[str], python: str, machine: str) -> AssayError:
-    said = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or done.stderr.splitlines()
-    what = said[-1].removeprefix("ERROR:").strip() if said else f"pip ended with {done.returncode}"
-    place = f"Python {python} on {machine}"
-    if any(word in done.stderr for word in _NETWORK):
+def _failed(stderr: str, log: str, place: str) -> AssayError:
+    said = [line for line in stderr.splitlines() if line.startswith("ERROR:")] or stderr.splitlines()
+    what = said[-1].removeprefix("ERROR:").strip() if said else "pip says nothing"
+    if any(word in log for word in _NETWORK):
         return UnavailableError(f"the package index does not answer: {what}", where=place, action="mend the network")
-    causes = [line.strip() for line in done.stderr.splitlines() if line.lstrip().startswith(("The user requested",))]
+    asked = list(dict.fromkeys(text.strip() for text in log.splitlines() if "The user requested" in text))
     return PreflightError(
         f"the requirements can't be had: {what}",
         where=place,
-        expected="a wheel of each for that Python and machine" + (f" ({'; '.join(causes)})" if causes else ""),
+        expected="a wheel of each for that Python and machine" + (f" ({'; '.join(asked)})" if asked else ""),
         action="see that the index has them, or change them under build.requirements of the matrix",
     )
 
@@ -122,7 +129,9 @@ def platforms(machine: str, glibc: str) -> list[str]:
     """The platform tags that a Linux of a machine with that glibc takes; pip wants each of them named."""
     newest = int(glibc.split(".")[1])
     oldest = 5 if machine == "x86_64" else 17
-    return [*(f"manylinux_2_{minor}_{machine}" for minor in range(newest, oldest - 1, -1)), f"linux_{machine}"]
+    older = [name for name, minor in _OLDER_NAMES.items() if oldest <= minor <= newest]
+    names = [*(f"manylinux_2_{minor}" for minor in range(newest, oldest - 1, -1)), *older, "linux"]
+    return [f"{name}_{machine}" for name in names]
 
 
 def glibc_of(target: Target) -> str:

@@ -125,7 +125,8 @@ def lines(plan: Plan) -> list[str]:
     for external in plan.externals:
         state = external.copy or ("to be fetched" if external.needed else "not needed here")
         submodules = f" with {', '.join(external.submodules)}" if external.submodules else ""
-        said.append(f"  external   {external.name}: {external.repository} at {external.tag}{submodules}")
+        exact = f" ({external.commit})" if external.commit and external.commit != external.tag else ""
+        said.append(f"  external   {external.name}: {external.repository} at {external.tag}{exact}{submodules}")
         said.append(f"             {external.variable or 'no variable'}, {external.where}, {state}")
         if external.condition:
             said.append(f"             where {external.condition}")
