@@ -13,15 +13,17 @@ from qualify.errors import UsageError
 
 MAX_BYTES = 64 << 20  # of a plan or receipt that is read
 _DERIVED = frozenset({"key", "holes"})
+_LABELS = ("name", "file", "lock")  # what a thing of a list is known by
+_ORDER = " (order)"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field of which two plans say different things; "" where one says nothing."""
+    """One field of which two plans say different things; None where one says nothing."""
 
     field: str  # "source.commit", "environment.MAX_JOBS", "externals.cutlass.commit"
-    was: str
-    now: str
+    was: str | None
+    now: str | None
     in_key: bool  # whether it decides bytes
 
 
@@ -35,9 +37,9 @@ def read_plan(path: Path) -> dict[str, Any]:
             raise ValueError("too large for a plan")
         document = json.loads(path.read_text(encoding="utf-8"))
         plan: dict[str, Any] = document.get("plan", document)
-        if not isinstance(plan["key"], str) or not isinstance(plan["target"], str):
-            raise ValueError("no plan")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not all(isinstance(plan[name], str) for name in ("key", "target", "engine")):
+            raise ValueError("its key, target or engine is no text")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"not a plan: {error}", where=str(path), expected="what `plan --json` printed, or a WHEEL.receipt.json"
         ) from error
@@ -49,10 +51,17 @@ def changes(was: Mapping[str, Any], now: Mapping[str, Any], outside_key: frozens
     before, after = dict(_flat(was)), dict(_flat(now))
     fields = [*after, *(name for name in before if name not in after)]
     return tuple(
-        Change(field, before.get(field, ""), after.get(field, ""), _top(field) not in outside_key and not _local(field))
+        Change(field, before.get(field), after.get(field), _top(field) not in outside_key and not _local(field))
         for field in fields
-        if before.get(field, "") != after.get(field, "")
+        if before.get(field) != after.get(field) and not _same_things(field, before, after)
     )
+
+
+def _same_things(field: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether ``field`` is an order that says no more than what came or went."""
+    if not field.endswith(_ORDER):
+        return False
+    return sorted(before.get(field, "").split(", ")) != sorted(after.get(field, "").split(", "))
 
 
 def plan_changes(was: Mapping[str, Any], plan: Plan) -> tuple[Change, ...]:
@@ -62,18 +71,26 @@ def plan_changes(was: Mapping[str, Any], plan: Plan) -> tuple[Change, ...]:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Field -> text; what is empty or null has no field of its own."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if name or key not in _DERIVED:
                 yield from _flat(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple) and any(isinstance(inner, Mapping) for inner in value):
+        labels: list[str] = []
         for number, inner in enumerate(value):
-            label = next((str(inner[key]) for key in ("name", "file", "lock") if key in inner), str(number))
-            yield from _flat({k: v for k, v in inner.items() if v != label}, f"{name}.{label}")
+            key = next((key for key in _LABELS if key in inner), "")
+            label = str(inner.get(key, number))
+            label += f" ({number})" * (label in labels)  # two of a name, from two branches of CMake, say
+            labels.append(label)
+            yield f"{name}.{label}", "there"
+            yield from _flat({k: v for k, v in inner.items() if k != key}, f"{name}.{label}")
+        yield f"{name}{_ORDER}", ", ".join(labels)
     elif isinstance(value, list | tuple):
-        yield name, ", ".join(map(str, value))
-    else:
-        yield name, "" if value is None else str(value)
+        if value:
+            yield name, ", ".join(map(str, value))
+    elif value is not None:
+        yield name, str(value)
 
 
 def _top(field: str) -> str:

@@ -14,7 +14,7 @@ from builders.source_patches import check_patches, read_patches
 from builders.source_unpack import unpack
 from qualify.errors import PreflightError, UnavailableError
 from qualify.files import sha256_of
-from qualify.matrix.model import SdistSource
+from qualify.matrix.model import Build, SdistSource
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
@@ -55,7 +55,7 @@ def open_sdist(
     progress(f"fetching {source.sdist}")
     archive = fetcher.fetch_sdist(named, source.sha256)
     progress(f"unpacking {archive.name}" if whole else f"reading {archive.name}")
-    read = (*PLAN_READS, *matrix.matrix.build.commit_files, *matrix.matrix.build.external_sources)
+    read = _plan_reads(matrix.matrix.build)
     tree = unpack(archive, work, None if whole else lambda name: _read_by_a_plan(name, read))
     commit, commit_from = stated_commit(tree, matrix.matrix.build.commit_files)
     pinned = matrix.matrix.pin.commit
@@ -104,6 +104,13 @@ def _is_kept(cache: Path, sha256: str) -> bool:
     """Whether the cache has these bytes (:mod:`qualify.fetching` says where); else the package index is asked."""
     kept = (cache / "files" / sha256[:2] / sha256).glob("*")
     return any(not path.name.startswith(".") and sha256_of(path).sha256 == sha256 for path in kept)
+
+
+def _plan_reads(build: Build) -> tuple[str, ...]:
+    """fnmatch patterns of what a plan reads; a list of requirements may lead to others, which lie anywhere."""
+    rust = (*build.rust.locks, build.rust.toolchain) if build.rust else ()
+    lists = ("*.txt", "*.in", *build.requirements_files) if build.requirements_files else ()
+    return (*PLAN_READS, *build.commit_files, *build.external_sources, *rust, *lists)
 
 
 def _read_by_a_plan(name: str, patterns: tuple[str, ...]) -> bool:

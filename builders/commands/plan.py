@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,8 @@ def _differ(loaded: LoadedMatrix, plan: Plan, arguments: argparse.Namespace) -> 
         was = json.loads(json.dumps(_planned(loaded, named, arguments).to_json()))
     else:
         was = read_plan(Path(named))
+        if plan.engine == "auto":  # whichever answers: the one that it was then may answer again
+            plan = replace(plan, engine=str(was["engine"]))
     found = plan_changes(was, plan)
     same = was["key"] == plan.key()
     if arguments.json:
@@ -83,11 +86,15 @@ def difference_lines(found: tuple[Change, ...], was: str, now: str) -> list[str]
     """The difference as people read it; what decides no bytes stands in parentheses."""
     said = []
     for change in found:
-        text = f"{change.field}: {change.was or '(nothing)'} -> {change.now or '(nothing)'}"
+        text = f"{change.field}: {_shown(change.was)} -> {_shown(change.now)}"
         said.append(text if change.in_key else f"({text})")
     if was == now:
         return [*said, f"the same build: key {now[:16]}"]
     return [*said, f"another build: key {was[:16]} -> {now[:16]}"]
+
+
+def _shown(value: str | None) -> str:
+    return "(nothing)" if value is None else value or "(empty)"
 
 
 def lines(plan: Plan) -> list[str]:
