@@ -147,14 +147,9 @@ class Plan:
 
     @property
     def holes(self) -> tuple[str, ...]:
-        """What the build would have to fetch while it compiles, or what could not be read; for people."""
-        missing = [
-            f"{e.name}: {e.repository} at {e.tag} has no local copy (variable {e.variable or 'none'}; {e.where})"
-            for e in self.needed_externals
-            if not e.copy
-        ]
+        """What no fetch mends, for people: local copies that are no such source, and CMake that could not be read."""
         faulty = [f"{e.name}: {e.fault} ({e.copy})" for e in self.needed_externals if e.fault]
-        return (*missing, *faulty, *(f"not looked at: {text}" for text in self.unread))
+        return (*faulty, *(f"not looked at: {text}" for text in self.unread))
 
     @property
     def toolkit_requirements(self) -> tuple[str, ...]:

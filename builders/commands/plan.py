@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from qualify.errors import ExitCode
 if TYPE_CHECKING:
     from builders.plan import Plan
     from builders.plan_diff import Change
+    from builders.prefetch import Hole
+    from builders.source_model import Source
     from qualify.matrix import LoadedMatrix
 
 HELP = "print what a build of a target would be made of, and its holes"
@@ -33,39 +36,66 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
+    from builders.planning import chosen_target
+    from builders.source import open_source
     from qualify.matrix import load
+    from qualify.scratch import scratch_folder
 
     loaded = load(arguments.matrix)
-    plan = _planned(loaded, arguments.target, arguments)
-    if arguments.diff:
-        return _differ(loaded, plan, arguments)
+    assignments(arguments.set)  # a mistake in them is told before anything is fetched
+    chosen_target(loaded, arguments.target)
+    with scratch_folder("plan") as folder:
+        source = open_source(loaded, folder / "source", progress=_say, whole=False)
+        plan = _planned(loaded, arguments.target, source, arguments)
+        if arguments.diff:
+            return _differ(loaded, plan, source, arguments)
+        holes = (*(hole.render() for hole in lacking(loaded, source, plan)), *plan.holes)
     if arguments.json:
-        print(json.dumps(plan.to_json(), indent=2))
+        print(json.dumps({**plan.to_json(), "holes": holes}, indent=2))
     else:
-        print("\n".join(lines(plan)))
+        print("\n".join(lines(plan, holes)))
     return ExitCode.OK
 
 
-def _planned(loaded: LoadedMatrix, target: str, arguments: argparse.Namespace) -> Plan:
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _planned(loaded: LoadedMatrix, target: str, source: Source, arguments: argparse.Namespace) -> Plan:
     from builders.planning import make_plan
 
     return make_plan(
         loaded,
         target,
+        source=source,
         how=arguments.how,
         engine=arguments.engine,
         overrides=assignments(arguments.set),
         arch_list=arguments.arch_list,
-        progress=lambda message: print(message, file=sys.stderr),
     )
 
 
-def _differ(loaded: LoadedMatrix, plan: Plan, arguments: argparse.Namespace) -> ExitCode:
+def lacking(loaded: LoadedMatrix, source: Source, plan: Plan) -> tuple[Hole, ...]:
+    """What a build would fetch before its compile, since the store lacks it; nobody is asked."""
+    from builders.prefetch import prefetch
+    from builders.sourcing import crate_locks_of, mirrors_for, vendoring_for
+
+    return prefetch(
+        plan.externals,
+        crate_locks_of(loaded, source, plan),
+        mirrors=mirrors_for(loaded, offline=True),
+        vendoring=vendoring_for(loaded, offline=True),
+        tree=source.tree,
+        progress=lambda message: None,
+    ).holes
+
+
+def _differ(loaded: LoadedMatrix, plan: Plan, source: Source, arguments: argparse.Namespace) -> ExitCode:
     from builders.plan_diff import plan_changes, read_plan
 
     named = arguments.diff
     if named in loaded.matrix.targets and not Path(named).exists():
-        was = json.loads(json.dumps(_planned(loaded, named, arguments).to_json()))
+        was = json.loads(json.dumps(_planned(loaded, named, source, arguments).to_json()))
     else:
         was = read_plan(Path(named))
         if plan.engine == "auto":  # whichever answers: the one that it was then may answer again
@@ -97,8 +127,8 @@ def _shown(value: str | None) -> str:
     return "(nothing)" if value is None else value or "(empty)"
 
 
-def lines(plan: Plan) -> list[str]:
-    """The plan as people read it."""
+def lines(plan: Plan, holes: Sequence[str]) -> list[str]:
+    """The plan as people read it, and what is not at hand for it."""
     source = plan.source
     said = [
         f"plan {plan.key()[:16]} for {plan.target}: {plan.project} {source.version or 'of unknown version'}",
@@ -130,7 +160,7 @@ def lines(plan: Plan) -> list[str]:
         f"  crates     {crates.lock}: {crates.registry} of a registry, {crates.git} of git" for crates in plan.crates
     ]
     for external in plan.externals:
-        state = external.copy or ("to be fetched" if external.needed else "not needed here")
+        state = external.copy or ("needed" if external.needed else "not needed here")
         submodules = f" with {', '.join(external.submodules)}" if external.submodules else ""
         exact = f" ({external.commit})" if external.commit and external.commit != external.tag else ""
         said.append(f"  external   {external.name}: {external.repository} at {external.tag}{exact}{submodules}")
@@ -138,8 +168,8 @@ def lines(plan: Plan) -> list[str]:
         if external.condition:
             said.append(f"             where {external.condition}")
     said += [f"  note       {note}" for note in plan.notes]
-    said += [f"  hole       {hole}" for hole in plan.holes]
-    if not plan.holes:
+    said += [f"  hole       {hole}" for hole in holes]
+    if not holes:
         said.append("  no holes")
     return said
 

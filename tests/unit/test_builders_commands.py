@@ -52,7 +52,7 @@ def test_plan(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found["holes"]) == 1
     assert main(["plan", "x86_64-sm90", "--matrix", matrix]) == 0
     out = capsys.readouterr().out
-    assert "hole       thing: https://example.org/thing.git at v1.2" in out
+    assert "hole       external source thing: https://example.org/thing.git at v1.2: offline" in out
     assert f"plan {found['key'][:16]} for x86_64-sm90" in out
 
 
