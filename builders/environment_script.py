@@ -155,7 +155,7 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
             repair = os.path.join(folder, "repair")
             call([base["executable"], "-m", "venv", repair])
             repair_python = os.path.join(repair, "bin", "python")
-            install(repair_python, request["repair"], folder, {})
+            install(repair_python, request["repair"], folder, hashes, suffix=" for repair")
     about = ask(python)
     return {
         "python": python,
@@ -166,6 +166,7 @@ def make(request: dict[str, Any], folder: str) -> dict[str, Any]:
         "provided_libraries": provided(about["purelib"]),
         "hashes": hashes,
         "repair_python": repair_python,
+        "repair_tools": distributions(repair_python) if repair_python else {},
         "reused": False,
     }
 

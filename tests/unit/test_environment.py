@@ -274,9 +274,11 @@ def test_what_the_backend_asks_for_leaves_locked_versions_as_they_are(
 
 
 def test_tools_of_repair_have_an_environment_of_their_own(tmp_path: Path, wheelhouse: Path) -> None:
-    write_wheel(wheelhouse, "mender", "1", "py3-none-any", {})
+    mender = write_wheel(wheelhouse, "mender", "1", "py3-none-any", {})
     made = prepare(request(tmp_path / "env", repair=["mender==1"]))
     assert "mender" not in made["distributions"]
+    assert made["repair_tools"]["mender"] == "1"
+    assert made["hashes"] == {"mender for repair": sha256(mender)}
     command = [made["repair_python"], "-c", "import importlib.metadata as m; print(m.version('mender'))"]
     assert subprocess.check_output(command, text=True).strip() == "1"
 
