@@ -80,6 +80,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session
+def lock(session: nox.Session) -> None:
+    """Resolve the build requirements of TARGET and lock them, each by its sha256."""
+    _install(session)
+    _run(session, "builders", "lock", *session.posargs)
+
+
+@nox.session
 def doctor(session: nox.Session) -> None:
     """List every tool and requirement that a build takes: found, not on PATH, absent, wrong version."""
     _install(session)
