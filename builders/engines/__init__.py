@@ -44,6 +44,7 @@ class EngineInfo:
     cores: int = 0  # of the engine's host, as far as the engine may use them; 0 where it doesn't say
     memory: int = 0  # bytes that new work may take there; 0 where it doesn't say
     remote: bool = False  # may be another machine's: this host's memory says nothing of it
+    host_id: str = ""  # equal for two ways to one engine, and for no two engines; "" where it can't be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class RoomRequest:
     most that a step may take, swap included; 0 for no limit; ``cores`` and ``processes`` likewise.
 
     ``key`` names a work folder that is kept until :meth:`Room.discard`, so that a build which was stopped goes on in
-    it; "" for one that goes with the room.  ``cache_server`` is the one address that a step without a network may
+    it; "" for one that goes with the room.  Without ``resume`` what an earlier build left there is removed first.
+    ``cache_server`` is the one address that a step without a network may
     still reach, "" for none.  ``network`` is how the package index is reached,
     ``cache`` a folder of this host for an engine that keeps things here; where they are not given, this host's own.
     """
@@ -70,6 +72,7 @@ class RoomRequest:
     cores: int = 0
     processes: int = 0
     cache_server: str = ""
+    resume: bool = True
     network: Network | None = None
     cache: Path | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -54,6 +55,7 @@ class DockerEngine:
             cores=int(host.get("NCPU") or 0),
             memory=int(host.get("MemTotal") or 0),
             remote=is_remote(self._host),
+            host_id=_identity(host),
         )
 
     @contextlib.contextmanager
@@ -89,6 +91,12 @@ class DockerEngine:
             client = make_client(self._host, timeout=600)
         with contextlib.closing(client):
             yield client
+
+
+def _identity(host: Mapping[str, Any]) -> str:
+    """Which engine it is.  Its ID alone is that of a key file, which two engines of one host may share."""
+    parts = [str(host.get(name) or "") for name in ("ID", "Name", "DockerRootDir")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] if parts[0] else ""
 
 
 def _sweep(client: Client, say: Say) -> None:

@@ -72,7 +72,7 @@ class DockerRoom:
             for lasting in (self._environment, self._cache):
                 self._client.volumes.create(lasting, labels={"wheel-assay": "lasting"})
             self._open_work()
-            if self._keeps and not self._is_whole():
+            if self._keeps and not (self._request.resume and self._is_whole()):
                 # What a build left before everything was in it is of no use, and would mix with what comes now.
                 self._drop_work()
                 self._open_work()

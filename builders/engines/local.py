@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -49,6 +50,7 @@ class LocalEngine:
             "this host",
             cores=toolsearch_collector.cores(),
             memory=min(known, default=0),
+            host_id=f"local {socket.gethostname()}",
         )
 
     @contextlib.contextmanager
@@ -73,7 +75,7 @@ class LocalEngine:
                 action="use --engine docker",
             )
         root = self._root or request.cache or cache_folder()
-        with _work_folder(root, request.key) as work:
+        with _work_folder(root, request) as work:
             room = LocalRoom(request, work, root)
             try:
                 yield room
@@ -83,15 +85,20 @@ class LocalEngine:
                         shutil.rmtree(work, ignore_errors=True)
 
 
+def builds_folder(root: Path) -> Path:
+    """Where kept work folders lie below a cache folder, each named by the beginning of its build's key."""
+    return root / "builds"
+
+
 @contextlib.contextmanager
-def _work_folder(root: Path, key: str) -> Iterator[Path]:
+def _work_folder(root: Path, request: RoomRequest) -> Iterator[Path]:
     """A folder for one build: gone afterwards, or, under a key, kept; one that never became whole is made anew."""
-    if not key:
+    if not request.key:
         with work_folder(root) as work:
             yield work
         return
-    work = root / "builds" / key[:16]
-    if not (work / _WHOLE).is_file():
+    work = builds_folder(root) / request.key[:16]
+    if not (request.resume and (work / _WHOLE).is_file()):
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     yield work
