@@ -55,6 +55,7 @@ __all__ = [
     "refuse_if_unmet",
     "request_for",
     "static_requirements_met",
+    "unmet_of_backend",
 ]
 
 # Runs a Python 3.8 or newer with these arguments where the build will run, and returns what it wrote to stdout.
@@ -132,6 +133,15 @@ def ask_backend(request: Request, facts: Facts, run: Run) -> Facts:
     """``facts`` with the answer of the backend's hook, which runs the project's own code."""
     hook = _run(replace(request, tools=(), remotes=(), look_in=(), headers_in=()), run)["hook"]
     return {**facts, "hook": hook, "hook_asked": True}
+
+
+def unmet_of_backend(facts: Facts) -> tuple[str, ...]:
+    """What the build backend's hook asks for and the interpreter lacks; () where it wasn't asked."""
+    hook = facts.get("hook")
+    if not hook or hook["failed"] or not facts.get("interpreter"):
+        return ()
+    installed = Environment.of(facts["interpreter"])
+    return tuple(text for text in hook["requirements"] if unmet(text, installed))
 
 
 def _run(request: Request, run: Run) -> Facts:

@@ -14,6 +14,7 @@ import hashlib
 import io
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -43,9 +44,11 @@ def labelled(version: str, label: str) -> str:
     return f"{version}.{label}"
 
 
-def relabel(wheel: Path, label: str) -> Path:
+def relabel(wheel: Path, label: str, additions: Mapping[str, bytes] | None = None) -> Path:
     """The wheel with the label in its version, beside the old one, which is gone afterwards.
 
+    :param label: "" leaves the version as it is.
+    :param additions: name below the ``.dist-info`` folder -> content: files that are put into it, and into RECORD.
     :raises MalformedError: no wheel whose parts agree with its file name; the old file stays.
     :raises UsageError: the label is none.
     """
@@ -53,25 +56,35 @@ def relabel(wheel: Path, label: str) -> Path:
         version = str(parse_wheel_filename(wheel.name)[1])
     except InvalidWheelFilename as error:
         raise MalformedError(str(error), where=wheel.name) from error
-    fresh = labelled(version, label)
-    if fresh == version:
+    fresh = labelled(version, label) if label else version
+    if fresh == version and not additions:
         return wheel
     name, written, *rest = wheel.name.split("-")
-    target = wheel.with_name("-".join((name, fresh, *rest)))
+    target = wheel.with_name("-".join((name, fresh if fresh != version else written, *rest)))
     part = wheel.with_name(f".{target.name}.part")
     try:
         with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(part, "w") as new:
-            _rewrite(old, new, f"{name}-{written}", f"{name}-{fresh}", fresh)
+            stem = f"{name}-{written}"
+            fresh_stem = stem if fresh == version else f"{name}-{fresh}"
+            _rewrite(old, new, stem, fresh_stem, fresh if fresh != version else "", additions or {})
         part.replace(target)
     except zipfile.BadZipFile as error:
         raise MalformedError(f"not a readable archive: {error}", where=wheel.name) from error
     finally:
         part.unlink(missing_ok=True)
-    wheel.unlink()
+    if target != wheel:
+        wheel.unlink()
     return target
 
 
-def _rewrite(old: zipfile.ZipFile, new: zipfile.ZipFile, stem: str, fresh_stem: str, version: str) -> None:
+def _rewrite(
+    old: zipfile.ZipFile,
+    new: zipfile.ZipFile,
+    stem: str,
+    fresh_stem: str,
+    version: str,
+    additions: Mapping[str, bytes],
+) -> None:
     record, metadata = f"{stem}.dist-info/RECORD", f"{stem}.dist-info/METADATA"
     names = {entry.filename for entry in old.infolist()}
     for needed in (record, metadata):
@@ -80,9 +93,21 @@ def _rewrite(old: zipfile.ZipFile, new: zipfile.ZipFile, stem: str, fresh_stem: 
     for signature in (f"{record}.jws", f"{record}.p7s"):
         if signature in names:
             raise MalformedError("RECORD is signed, and a signature doesn't survive", where=signature)
-    changed = {metadata: _with_version(_small(old, metadata), version, metadata)}
-    changed[record] = _with_names(_small(old, record), stem, fresh_stem, record, metadata, changed[metadata])
+    text = _small(old, metadata)
+    changed = {metadata: _with_version(text, version, metadata) if version else text}
+    added = {f"{stem}.dist-info/{name}": content for name, content in additions.items()}
+    replaced = {metadata: changed[metadata], **added}
+    changed[record] = _with_names(_small(old, record), stem, fresh_stem, record, replaced)
+    when = old.getinfo(metadata).date_time
     for entry in old.infolist():
+        if entry.filename in added:
+            continue
+        if entry.filename == record:
+            # RECORD stays the last of its folder; what is added comes before it.
+            for name, content in sorted(added.items()):
+                fresh = zipfile.ZipInfo(_renamed(name, stem, fresh_stem), when)
+                fresh.external_attr, fresh.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+                new.writestr(fresh, content)
         renamed = zipfile.ZipInfo(_renamed(entry.filename, stem, fresh_stem), entry.date_time)
         renamed.external_attr, renamed.compress_type = entry.external_attr, entry.compress_type
         renamed.create_system = entry.create_system
@@ -114,17 +139,18 @@ def _with_version(metadata: bytes, version: str, where: str) -> bytes:
     return b"\n".join(lines) + separator + body
 
 
-def _with_names(record: bytes, stem: str, fresh_stem: str, own: str, metadata: str, content: bytes) -> bytes:
-    rows = list(csv.reader(io.StringIO(record.decode("utf-8"), newline="")))
+def _with_names(record: bytes, stem: str, fresh_stem: str, own: str, replaced: Mapping[str, bytes]) -> bytes:
+    """RECORD with new names, and with the digests of the members that are replaced or added."""
+    rows = [row for row in csv.reader(io.StringIO(record.decode("utf-8"), newline="")) if row]
+    known = {row[0] for row in rows}
+    rows[-1:-1] = [[name] for name in sorted(replaced) if name not in known]
     sink = io.StringIO(newline="")
     writer = csv.writer(sink, lineterminator="\n")
     for row in rows:
-        if not row:
-            continue
         name, digest, size = (*row, "", "")[:3]
-        if name == metadata:
-            encoded = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-            digest, size = f"sha256={encoded}", str(len(content))
+        if name in replaced:
+            encoded = base64.urlsafe_b64encode(hashlib.sha256(replaced[name]).digest()).rstrip(b"=").decode()
+            digest, size = f"sha256={encoded}", str(len(replaced[name]))
         if name == own:
             digest = size = ""
         writer.writerow((_renamed(name, stem, fresh_stem), digest, size))

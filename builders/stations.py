@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from builders.engines import Room, Say, Step
-from builders.environment import SCRIPT, TOOLCHAIN, EnvironmentSpec, Prepared, build_variables, toolchain_file
+from builders.environment import SCRIPT, EnvironmentSpec, Prepared
 from builders.host import cache_folder
-from builders.plan import Plan
 from builders.progress import BuildLog
-from qualify.errors import PreflightError, UnavailableError
+from builders.source_model import Source
+from builders.source_version import version_command
+from qualify.errors import BuildError, PreflightError, UnavailableError
 from qualify.files import locked
 
 _LOCK_SECONDS = 6 * 3600.0
@@ -46,19 +46,29 @@ def prepare(room: Room, spec: EnvironmentSpec, log: BuildLog, also: Sequence[str
     raise PreflightError(f"the environment can't be made: {cause}", where="environment", action=f"see {log.path}")
 
 
-def variables_for(plan: Plan, room: Room, prepared: Prepared) -> dict[str, str]:
-    """The variables of the compile, with local copies of external sources and the toolchain file put into the room."""
-    variables = build_variables(plan, prepared, room.paths, room.machine)
-    for external in plan.needed_externals:
-        if external.variable and external.copy:
-            inside = f"{room.paths.tools}/external/{external.name}"
-            room.put(Path(external.copy), inside)
-            variables[external.variable] = inside
-    if room.machine != plan.machine:
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, TOOLCHAIN).write_text(toolchain_file(plan.machine), encoding="utf-8")
-            room.put(Path(folder), room.paths.tools)
-    return variables
+def computed_version(room: Room, source: Source, prepared: Prepared, tree: str) -> str:
+    """The version that setuptools-scm computes from the clean tree, in the room; "" where the tree doesn't use it.
+
+    :raises BuildError: it computes none.
+    """
+    command = version_command(source.tree, prepared.python)
+    if command is None:
+        return ""
+    lines: list[str] = []
+    outcome = room.run(Step("version", command, source_variables(source), folder=tree), listening(lines))
+    try:
+        return str(json.loads(_answer(lines))["version"])
+    except (ValueError, KeyError, TypeError):
+        raise BuildError(
+            f"the version of the clean tree can't be computed: {lines[-1] if lines else outcome.code}",
+            where="version",
+            action="see what setuptools-scm says of the tree at the pin",
+        ) from None
+
+
+def source_variables(source: Source) -> dict[str, str]:
+    """What an sdist's version is computed with; a git tree is asked as it is."""
+    return dict(source.environment) if source.kind == "sdist" else {}
 
 
 def run_collector(room: Room, prepared: Prepared | None, variables: Mapping[str, str], arguments: Sequence[str]) -> str:

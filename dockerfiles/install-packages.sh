@@ -17,7 +17,7 @@ apt_install() {
 if command -v apt-get >/dev/null; then
     case "$role" in
         build)
-            apt_install ca-certificates binutils cmake g++ gcc git make ninja-build patch \
+            apt_install binutils ca-certificates ccache cmake g++ gcc git make ninja-build patch \
                 python3 python3-dev python3-pip python3-venv
             ;;
         cross)
@@ -30,7 +30,12 @@ if command -v apt-get >/dev/null; then
 elif command -v dnf >/dev/null; then
     case "$role" in
         # The manylinux builders bring compilers and every Python under /opt/python.
-        build) dnf install -y ca-certificates cmake git make ninja-build patch && dnf clean all ;;
+        build)
+            dnf install -y ca-certificates cmake git make ninja-build patch
+            # ccache is in EPEL; a build without it is slower, and says so.
+            dnf install -y ccache || { dnf install -y epel-release && dnf install -y ccache; } || true
+            dnf clean all
+            ;;
         *) echo "role $role needs a Debian base: this one has dnf" >&2; exit 2 ;;
     esac
 else

@@ -23,7 +23,11 @@ SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
 
 def schema_text(name: str) -> str:
     """The text of one of :data:`SCHEMAS`."""
-    model, title = SCHEMAS[name]
+    return model_schema_text(*SCHEMAS[name])
+
+
+def model_schema_text(model: type[BaseModel], title: str) -> str:
+    """The JSON schema of a model, the same with every supported pydantic."""
     body = model.model_json_schema(mode="validation")
     body = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **_plain(body)}
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"

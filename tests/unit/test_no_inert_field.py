@@ -26,7 +26,7 @@ from rich.console import Console
 from builders.cli import main as builders
 from builders.commands.plan import lines as plan_lines
 from builders.planning import make_plan
-from builders.receipt import find_built
+from builders.receipts import find_built
 from qualify import diffing, evidence, since
 from qualify.arch import ComputeCapability
 from qualify.cli import main as qualify

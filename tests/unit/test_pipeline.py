@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from builders import receipt as receipts
+from builders import receipts
 from builders.engines import EngineInfo, Room, Say, Step
 from builders.pipeline import BuildRequest, Built, build, room_machine
 from builders.planning import make_plan

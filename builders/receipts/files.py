@@ -1,4 +1,4 @@
-"""The receipt of a build: beside the wheel, what it was made from, with what, and what came out."""
+"""Where receipts lie, how they are written, and how a wheel is found again by its receipt."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from qualify.facts import WheelFacts
+from builders.receipts.model import RECEIPT_VERSION
 from qualify.files import sha256_of
 
-RECEIPT_VERSION = 1
 SUFFIX = ".receipt.json"
 LOG_SUFFIX = ".log"
 
@@ -26,20 +25,6 @@ def path_for(wheel: Path) -> Path:
 
 def log_for(wheel: Path) -> Path:
     return wheel.with_name(wheel.name + LOG_SUFFIX)
-
-
-def emitted(facts: WheelFacts) -> dict[str, dict[str, list[str]]]:
-    """Member -> kind of entry -> the architectures that it holds; members without device code give ``{}``."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for member in facts.members:
-        if member.elf is None and not member.containers:
-            continue
-        by_kind: dict[str, set[str]] = {}
-        for container in member.containers:
-            for entry in container.entries:
-                by_kind.setdefault(entry.kind.value, set()).add(entry.architecture)
-        found[member.path] = {kind: sorted(names) for kind, names in sorted(by_kind.items())}
-    return found
 
 
 def tools_used(facts: Mapping[str, Any]) -> dict[str, dict[str, str]]:
