@@ -7,9 +7,10 @@ An engine is that of DOCKER_HOST and its kin, of the local socket, or one that m
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def make_client(host: EngineHost | None = None, **options: Any) -> Client:
         return _client_of(host, options)
     address = docker.utils.parse_host(os.environ.get("DOCKER_HOST") or "", IS_WINDOWS_PLATFORM)
     _try_socket(address)
-    return Client.from_env(**options)
+    return _trusting(Client.from_env, options)
 
 
 def is_remote(host: EngineHost | None) -> bool:
@@ -74,7 +75,7 @@ def _client_of(host: EngineHost, options: dict[str, Any]) -> Client:
         url, tls = str(context.Host), context.TLSConfig or tls
     _try_socket(docker.utils.parse_host(url, IS_WINDOWS_PLATFORM))
     try:
-        return Client(base_url=url, tls=tls or False, **options)
+        return _trusting(functools.partial(Client, base_url=url, tls=tls or False), options)
     except DockerException as error:
         if "paramiko" in str(error):
             raise UnavailableError(
@@ -83,6 +84,20 @@ def _client_of(host: EngineHost, options: dict[str, Any]) -> Client:
                 action="python -m pip install 'wheel-assay[ssh]'",
             ) from error
         raise
+
+
+def _trusting(make: Callable[..., Client], options: dict[str, Any]) -> Client:
+    """A client that trusts its engine's own authority, whatever this host's environment names for the web.
+
+    REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE would stand in for it in every request, the first of which the SDK sends as
+    it is made where no version is given.  So the version is asked for here.
+    """
+    if "version" not in options:
+        with contextlib.closing(_trusting(make, {**options, "version": MINIMUM_DOCKER_API_VERSION})) as asked:
+            options = {**options, "version": asked.api.version(api_version=False)["ApiVersion"]}
+    client = make(**options)
+    client.api.trust_env = False
+    return client
 
 
 def _tls(folder: str) -> TLSConfig | None:
