@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
+import os
+import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
+
+LONGEST_LINE = 1 << 20  # bytes; a longer line is passed on in parts
 
 
 def pack_folder(stream: IO[bytes], folder: Path, inside: PurePosixPath, owner: int) -> None:
@@ -60,11 +65,45 @@ def unpack_folder(stream: IO[bytes], folder: Path) -> None:
                         sink.write(block)
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """The sha256 of each plain file below ``folder``, by its path seen from there."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as stream:
+                found[path.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def render_digests(digests: Mapping[str, str]) -> bytes:
+    """Lines as ``sha256sum --check`` reads them; a name with a line end or a backslash is written as it wants it."""
+    rows = []
+    for name, digest in digests.items():
+        raw = os.fsencode(name)
+        escaped = raw.replace(b"\\", b"\\\\").replace(b"\n", b"\\n")
+        rows.append(b"%s%s  %s\n" % (b"\\" if escaped != raw else b"", digest.encode(), escaped))
+    return b"".join(rows)
+
+
+def parse_digests(lines: Iterable[str]) -> dict[str, str]:
+    """What ``sha256sum --binary ./…`` printed, by path; a line of anything else is left out."""
+    found = {}
+    for line in lines:
+        digest, star, name = line.removeprefix("\\").partition(" *./")
+        if star and len(digest) == 64:
+            if line.startswith("\\"):
+                name = re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), name)
+            found[name] = digest
+    return found
+
+
 def lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Whole lines of a stream of chunks; a carriage return ends a line too (progress bars)."""
+    """Whole lines of a stream of chunks; a carriage return ends a line too (progress bars), and so does its length."""
     rest = b""
     for chunk in chunks:
         rest += chunk
+        if len(rest) > LONGEST_LINE:
+            rest += b"\n"
         *whole, rest = rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             yield line.decode("utf-8", "replace")

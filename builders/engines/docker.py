@@ -69,7 +69,7 @@ class DockerEngine:
             with answering():
                 _sweep(client, listener.say)
             image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
-            room = DockerRoom(client, request.network or network_of(), request, image, origin)
+            room = DockerRoom(client, request.network or network_of(), request, image, origin, self._ping)
             try:
                 room.enter()
                 if request.machine != native:
@@ -78,6 +78,12 @@ class DockerEngine:
             finally:
                 with undisturbed():
                     room.close()
+
+    def _ping(self) -> None:
+        """Ask on a connection of its own, since another thread may be reading the room's."""
+        options = {"timeout": 10, "version": MINIMUM_DOCKER_API_VERSION}
+        with contextlib.closing(make_client(self._host, **options)) as client:
+            client.ping()
 
     @contextlib.contextmanager
     def images(self) -> Iterator[DockerImages]:

@@ -1,25 +1,28 @@
 """One build's containers and volumes.
 
 Sources and results travel by the engine's own archive API, so nothing here needs the engine to see this host's
-folders.  Measured facts that shaped it: ``attach(logs=True)`` loses what was written before, ``logs(follow)``
-doesn't; a step killed for memory may exit with any code, ``State.OOMKilled`` tells.
+folders; both are checked by hash.  A step that was killed for memory may exit with any code: the engine's flag tells,
+or the count that its control group keeps, which also knows of a child whose parent went on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import secrets
 import tempfile
-import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from builders.engines import Outcome, Paths, RoomRequest, Say, Step, archives
 from builders.engines.docker_client import GONE, APIError, Client, NotFound, answering
 from builders.engines.docker_images import PLATFORMS
+from builders.engines.docker_output import whole_log
 from builders.engines.docker_relay import Relay
+from builders.engines.docker_watch import Watch
+from builders.engines.docker_wrapper import WRAPPER, End
 from builders.host import Network, process_mark
 from builders.signals import undisturbed
 from qualify.errors import UnavailableError
@@ -30,15 +33,10 @@ _USER = 1000  # "builder" of dockerfiles/build.Dockerfile
 _ROOM = "/room"  # the work volume inside a container; dockerfiles/build.Dockerfile makes it
 _PREFIX = "wheel-assay"
 _WHOLE = "whole"  # a file in a kept work volume: everything that the build is made of lies there
+_WAIT_SECONDS = 600  # for the end of a container whose output has ended
 _PROCESSES = 16_384  # the most that one step may have; a runaway ends before the engine's host does
 
-# Runs a step and says at its end how much memory its control group took at most: cgroup v2, then v1.
-_PEAK = "\x1epeak "
-_WRAPPER = (
-    '"$@"; code=$?; '
-    "for file in /sys/fs/cgroup/memory.peak /sys/fs/cgroup/memory/memory.max_usage_in_bytes; do "
-    "if [ -r $file ]; then printf '\\036peak %s\\n' \"$(cat $file)\"; break; fi; done; exit $code"
-)
+_SUMS = ".sums"  # in the work volume: what was put there since the last step, and must have arrived as it was
 
 
 class DockerRoom:
@@ -50,7 +48,15 @@ class DockerRoom:
     )
     python = ""
 
-    def __init__(self, client: Client, network: Network, request: RoomRequest, image: str, origin: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        network: Network,
+        request: RoomRequest,
+        image: str,
+        origin: str,
+        ask: Callable[[], object] | None = None,
+    ) -> None:
         self.machine = request.machine
         self.image = image
         self.image_origin = origin
@@ -65,6 +71,10 @@ class DockerRoom:
         self._cache = f"{_PREFIX}-cache-{request.machine}"
         self._door: Any = None
         self._relay: Relay | None = None
+        self._mark = secrets.token_hex(8)
+        self._unchecked: dict[str, str] = {}  # path in the room -> sha256 of what was put there
+        self._ask = ask or client.ping
+        self._gone = False
 
     def enter(self) -> None:
         """Make the volumes; from here on :meth:`close` has something to remove."""
@@ -107,47 +117,82 @@ class DockerRoom:
         self._keeps = False
 
     def put(self, folder: Path, inside: str) -> None:
+        """What arrives is held against what was sent before the next step runs."""
         with answering(), tempfile.TemporaryFile() as stream:
             archives.pack_folder(stream, folder, PurePosixPath(inside).relative_to(_ROOM), _USER)
             self._door.put_archive(_ROOM, stream)
+        self._unchecked.update({f"{inside}/{name}": digest for name, digest in archives.digests(folder).items()})
 
     def fetch(self, inside: str, folder: Path) -> None:
+        """:raises UnavailableError: what arrived is not what lies in the room."""
         with answering(), tempfile.TemporaryFile() as stream:
             chunks, _ = self._door.get_archive(inside)
             for chunk in chunks:
                 stream.write(chunk)
             stream.seek(0)
             archives.unpack_folder(stream, folder)
+        lines: list[str] = []
+        command = 'cd "$1" && find . -type f -exec sha256sum --binary {} +'
+        outcome = self.run(Step("sums", ("sh", "-c", command, "sums", inside)), lines.append)
+        there = archives.parse_digests(lines)
+        here = archives.digests(folder)
+        wrong = [name for name, digest in there.items() if here.get(name) != digest]
+        if outcome.code != 0 or wrong:
+            raise UnavailableError(
+                f"what came back of {inside} is not what lies there: {', '.join(wrong[:3]) or lines}",
+                where="docker",
+                action="run again; the connection to the engine changes what it carries",
+            )
 
     def run(self, step: Step, say: Say) -> Outcome:
         began = time.monotonic()
-        peak = 0
+        end = End(self._mark)
         with answering():
-            container = self._create(step)
-            clock = _Clock(container, step.timeout)
+            sums = self._bring_sums()
+            container = self._create(step, sums)
+            watch = Watch(container, step.timeout, self._ask)
             try:
                 if step.prepares:
                     _bring(container, self._network.files_inside())
                 container.start()
-                with clock:
-                    # Closed by hand: a caller that raises would leave the engine's stream open.
-                    with contextlib.closing(_whole_log(container)) as chunks:
-                        for line in archives.lines(chunks):
-                            text, said, number = line.partition(_PEAK)
-                            if said and number.strip().isdigit():
-                                peak = int(number)
-                            if text or not said:
-                                say(text)
-                    code = int(container.wait()["StatusCode"])
+                # Closed by hand: a caller that raises would leave the engine's stream open.
+                with watch, contextlib.closing(whole_log(container, watch)) as chunks:
+                    for line in archives.lines(chunks):
+                        text, marked = end.heard(line)
+                        if text or not marked:
+                            say(text)
+                code = int(container.wait(timeout=_WAIT_SECONDS)["StatusCode"])
                 container.reload()
-                killed = bool(container.attrs["State"]["OOMKilled"]) or (code == 137 and not clock.over)
+                killed = bool(container.attrs["State"]["OOMKilled"])
             finally:
-                with undisturbed():
-                    remove(container)
-        return Outcome(code, killed, time.monotonic() - began, clock.over, peak)
+                self._gone = self._gone or watch.silent
+                if not self._gone:
+                    with undisturbed():
+                        remove(container)
+        end.demand_whole(step.name)
+        killed = killed or end.kills > 0 or (code == 137 and end.seen and not watch.over)
+        if not (end.seen or killed or watch.over):
+            raise UnavailableError(
+                f"the container of the step {step.name} was ended from outside (code {code})",
+                where="docker",
+                action="see what its engine's machine did; a later build goes on in the same folder",
+            )
+        return Outcome(code, killed, time.monotonic() - began, watch.over, end.peak)
+
+    def _bring_sums(self) -> str:
+        """Put the digests of what was not checked yet into the room; the file's path, "" where there is none."""
+        if not self._unchecked:
+            return ""
+        content = archives.render_digests(self._unchecked)
+        self._unchecked = {}
+        with archives.packed({_SUMS: content}) as archive:
+            self._door.put_archive(_ROOM, archive.read())
+        return f"{_ROOM}/{_SUMS}"
 
     def close(self) -> None:
         """Remove what belongs to this room alone; the environment, the cache and a kept work volume stay."""
+        if self._gone:
+            return  # every question would wait in vain; the next build on that engine removes it
         with contextlib.suppress(*GONE):
             for container in self._client.containers.list(all=True, filters={"label": _as_filter(self._labels)}):
                 remove(container)
@@ -157,7 +202,7 @@ class DockerRoom:
             with contextlib.suppress(*GONE):
                 self._client.volumes.get(self._work).remove(force=True)
 
-    def _create(self, step: Step) -> Any:
+    def _create(self, step: Step, sums: str = "") -> Any:
         environment = dict(step.environment)
         if step.prepares:
             environment = {**self._network.environment_inside(), **environment}
@@ -170,7 +215,7 @@ class DockerRoom:
             limits.update(nano_cpus=request.cores * 10**9)
         return self._client.containers.create(
             self.image,
-            ["/bin/sh", "-c", _WRAPPER, step.name, *step.command],
+            ["/bin/sh", "-c", WRAPPER, step.name, self._mark, sums, *step.command],
             entrypoint=[],
             platform=PLATFORMS[self.machine],
             user=f"{_USER}:{_USER}",
@@ -185,32 +230,11 @@ class DockerRoom:
                 self._cache: {"bind": "/cache", "mode": "rw"},
                 self._environment: {"bind": "/env", "mode": "rw" if step.prepares else "ro"},
             },
+            # The engine's own default may keep no log, or the end of it alone.
+            log_config={"type": "json-file", "config": {"max-size": "1024g"}},
             init=True,
             **limits,
         )
-
-
-class _Clock:
-    """Ends a container whose time is over; ``over`` tells that it was so."""
-
-    def __init__(self, container: Any, seconds: float) -> None:
-        self.over = False
-        self._container = container
-        self._timer = threading.Timer(seconds, self._end) if seconds else None
-
-    def _end(self) -> None:
-        self.over = True
-        with contextlib.suppress(*GONE):
-            self._container.kill()
-
-    def __enter__(self) -> None:
-        if self._timer is not None:
-            self._timer.daemon = True
-            self._timer.start()
-
-    def __exit__(self, *error: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 def demand_emulation(room: DockerRoom) -> None:
@@ -250,32 +274,3 @@ def _environment_name(key: str, image: str) -> str:
 
 def _as_filter(labels: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in labels.items()]
-
-
-def _whole_log(container: Any) -> Generator[bytes, None, None]:
-    """The container's output as it comes, to its very end.
-
-    Following ends when the container stops, which may be before its last line is in the log; what is missing then
-    is there once the engine says that the container has ended.
-    """
-    seen = 0
-    with _log_stream(container, follow=True) as stream:
-        for chunk in stream:
-            seen += len(chunk)
-            yield chunk
-    container.wait()
-    with _log_stream(container, follow=False) as stream:
-        for chunk in stream:
-            if seen < len(chunk):
-                yield chunk[seen:]
-            seen = max(0, seen - len(chunk))
-
-
-@contextlib.contextmanager
-def _log_stream(container: Any, *, follow: bool) -> Iterator[Iterable[bytes]]:
-    stream = container.logs(stream=True, follow=follow)
-    try:
-        yield stream
-    finally:
-        # The stream's own close() leaves the descriptor to the garbage collector; the response's doesn't.
-        stream._response.close()
