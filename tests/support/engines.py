@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 from builders.bases import BaseWish
 from builders.engines import Engine, EngineInfo, Listener, Outcome, Room, RoomRequest, Say, Step
 from builders.engines.local import LocalEngine, LocalRoom
-from builders.host import work_folder
+from builders.engines.local import _work_folder as kept_work_folder
 from qualify.errors import UnavailableError
 
 Act = Callable[[Room, Step, Say], int]
+TIMED_OUT = 124  # what a scripted step ends with whose time is over
 
 
 class Heard:
@@ -51,7 +53,9 @@ class ScriptedRoom(LocalRoom):
         self._ran.append(step)
         if step.name in self._script:
             began = time.monotonic()
-            return Outcome(self._script[step.name](self, step, say), False, time.monotonic() - began)
+            code = self._script[step.name](self, step, say)
+            over = bool(step.timeout) and code == TIMED_OUT
+            return Outcome(code, False, time.monotonic() - began, timed_out=over)
         return super().run(step, say)
 
 
@@ -76,8 +80,11 @@ class ScriptedEngine(LocalEngine):
             raise UnavailableError(f"no programs of {request.machine} run here", where="engine")
         self.asked.append(request)
         assert self._root is not None
-        with work_folder(self._root) as work:
-            yield ScriptedRoom(request, work, self._root, self._script, self.ran)
+        with kept_work_folder(self._root, request) as work:
+            room = ScriptedRoom(request, work, self._root, self._script, self.ran)
+            yield room
+            if room.discarded:
+                shutil.rmtree(work)
 
 
 def request(machine: str = "", key: str = "") -> RoomRequest:

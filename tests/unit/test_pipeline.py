@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from builders import receipts
+from builders import proof_collector, receipts
 from builders.engines import EngineInfo, Room, Say, Step
 from builders.pipeline import BuildRequest, Built, build, room_machine
 from builders.planning import make_plan
@@ -34,6 +35,7 @@ PREPARED = {
 }
 TARGET = "x86_64-sm90"
 Act = Callable[[Room, Step, Say], int]
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
 
 def prints(document: Mapping[str, Any]) -> Act:
@@ -71,8 +73,28 @@ def fails(*lines: str, code: int = 1) -> Act:
     return act
 
 
+def proves(room: Room, step: Step, say: Say) -> int:
+    """Runs the collector for real, as if one object that was compiled here defined all that the wheel exports."""
+    request = json.loads(step.command[-1])
+    found = proof_collector.collect(request["tree"], request["out"], 0.0)
+    for member in found["members"]:
+        member.update(twin="build/lib/" + member["name"], exports_missing=[], exports_missing_count=0)
+        member["containers_missing"] = 0
+    found["objects"] = [{"path": "build/temp/a.o", "sha256": "6" * 64}]
+    say(json.dumps(found))
+    return 0
+
+
 def ready(**script: Act) -> dict[str, Act]:
-    return {"environment": prints(PREPARED), "preflight": prints(good_facts()), "compile": makes_wheel(), **script}
+    return {
+        "environment": prints(PREPARED),
+        "preflight": prints(good_facts()),
+        "clock": lambda room, step, say: say("1796000000.5") or 0,
+        "ccache": fails(code=1),
+        "compile": makes_wheel(),
+        "proof": proves,
+        **script,
+    }
 
 
 def good_facts(**changes: Any) -> dict[str, Any]:
@@ -108,6 +130,10 @@ class Builder:
         return [step.name for step in self.engine.ran]
 
     @property
+    def compiled(self) -> Step:
+        return next(step for step in self.engine.ran if step.name == "compile")
+
+    @property
     def left(self) -> list[str]:
         return sorted(path.name for path in self.out.iterdir())
 
@@ -119,7 +145,8 @@ def builder(loaded: LoadedMatrix, tmp_path: Path) -> Builder:
 
 def test_a_wheel_its_log_and_its_receipt(builder: Builder) -> None:
     built = builder(ready())
-    assert builder.steps == ["preflight", "environment", "preflight", "preflight", "compile"]
+    steps = ["preflight", "environment", "clock", "preflight", "preflight", "ccache", "compile", "proof"]
+    assert builder.steps == steps
     name = "tiny-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
     assert builder.left == sorted([name, f"{name}.log", f"{name}.receipt.json", f"{TARGET}.log"])
     assert read_wheel(built.wheel).problems == ()
@@ -142,10 +169,16 @@ def test_the_receipt_says_what_it_was_made_from_and_what_came_out(builder: Build
     }
     assert document["key"] == document["plan"]["key"]
     assert document["plan"]["source"]["commit"] == "4ba787ec9"
-    assert document["requested"] == {"variable": "TORCH_CUDA_ARCH_LIST", "architectures": "9.0"}
-    assert document["emitted"] == {"tiny/_C.abi3.so": {"cubin": ["sm_90"]}, "tiny/_host.abi3.so": {}}
+    assert document["architectures"] == [
+        {"member": "tiny/_C.abi3.so", "requested": ["9.0"], "emitted": {"sm_90 (cubin)": "as asked"}}
+    ]
     assert document["versions"]["commit"] == "same"
-    assert document["environment"]["distributions"] == PREPARED["distributions"]
+    assert document["environment"]["distributions"] == {
+        "nvidia-cuda-nvcc": {"version": "13.0.88", "sha256": ""},
+        "setuptools": {"version": "80.9.0", "sha256": "5" * 64},
+    }
+    assert document["proof"]["members"][0]["provenance"] == "compiled here"
+    jsonschema.validate(document, json.loads((SCHEMAS / "receipt.schema.json").read_text()))
     assert document["tools"]["nvcc"] == {"path": "/cuda/bin/nvcc", "version": "release 13.0, V13.0.88"}
     assert document["engine"]["name"] == "scripted"
     assert document["engine"]["image"] == "sha256:" + "5" * 64
@@ -157,7 +190,7 @@ def test_the_receipt_says_what_it_was_made_from_and_what_came_out(builder: Build
 def test_the_compile_has_the_plans_variables_and_no_network(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLERS_OWN", "1")
     builder(ready())
-    step = builder.engine.ran[-1]
+    step = builder.compiled
     assert not step.prepares
     assert step.command[0] == PREPARED["python"]
     assert "--no-build-isolation" in step.command
@@ -283,7 +316,7 @@ def test_a_floor_above_the_ceiling_is_said(builder: Builder, monkeypatch: pytest
         tagging, "true_tag", lambda *_: tagging.Tagging("manylinux_2_38_x86_64", {"GLIBC": "2.38"}, "so")
     )
     assert "manylinux_2_38" in builder(ready()).wheel.name
-    assert "will not qualify for release" in builder.stderr.getvalue()
+    assert "it will not qualify" in builder.stderr.getvalue()
 
 
 def test_a_cross_build_runs_on_the_engines_machine_and_gets_the_label(builder: Builder) -> None:
@@ -299,7 +332,7 @@ def test_a_cross_build_runs_on_the_engines_machine_and_gets_the_label(builder: B
     assert builder.engine.asked[0].role == "cross"
     assert builder.engine.asked[0].machine == "x86_64"
     assert "set(CMAKE_SYSTEM_PROCESSOR aarch64)" in toolchains[0]
-    variables = builder.engine.ran[-1].environment
+    variables = builder.compiled.environment
     assert variables["_PYTHON_HOST_PLATFORM"] == "linux-aarch64"
     assert variables["CUDAHOSTCXX"] == "aarch64-linux-gnu-g++"
     request = json.loads(next(step for step in builder.engine.ran if step.name == "environment").command[-1])
