@@ -62,6 +62,13 @@ for _target in _targets():
     _build(_target)
 
 
+@nox.session(name="build-all")
+def build_all(session: nox.Session) -> None:
+    """Build targets (default: all) side by side over the engine hosts of matrix.local.yaml."""
+    _install(session)
+    _run(session, "builders", "build-all", *session.posargs)
+
+
 @nox.session
 def qualify(session: nox.Session) -> None:
     """Judge wheels: the pin's released wheel for every target, or those given after `--`."""

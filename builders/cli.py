@@ -13,6 +13,7 @@ COMMANDS = {
     "lock": "builders.commands.lock",
     "doctor": "builders.commands.doctor",
     "build": "builders.commands.build",
+    "build-all": "builders.commands.build_all",
     "base": "builders.commands.base",
     "measure": "builders.commands.measure",
     "record": "builders.commands.record",
