@@ -2,8 +2,8 @@
 
 ccache holds a compile against the compiler's own bytes (``CCACHE_COMPILERCHECK=content``) and all its flags, so a hit
 is what this compiler would have made with these flags.  CMake is told by its launcher variables.  torch's own builder
-has none: it gets the compilers' names with ccache before them, and a wrapper for nvcc, whose options for dependencies
-ccache doesn't know in the words that torch uses.
+has none: it gets wrappers for the compilers, and for nvcc one that says the options for dependencies in the words that
+ccache knows.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ for argument do
 done
 exec ccache "$CUDA_HOME/bin/nvcc" "$@"
 """
+# One word for the compiler: torch asks the first word of CXX for its version.
+_PLAIN = '#!/bin/sh\nexec ccache {} "$@"\n'
 # Counters of ccache that say what became of a compile.
 HITS = ("direct_cache_hit", "preprocessed_cache_hit")
 MISSES = ("cache_miss",)
@@ -75,10 +77,12 @@ def cache_variables(plan: Plan, room: Room, local: LocalSettings, work: Path) ->
         return {**variables, **{f"CMAKE_{name}_COMPILER_LAUNCHER": "ccache" for name in names}}
     folder = work / "cache"
     folder.mkdir(parents=True)
-    (folder / "nvcc").write_text(WRAPPER, encoding="utf-8")
-    (folder / "nvcc").chmod(0o755)
-    room.put(folder, f"{room.paths.tools}/cache")
-    return {**variables, "CC": "ccache gcc", "CXX": "ccache g++", "PYTORCH_NVCC": f"{room.paths.tools}/cache/nvcc"}
+    for name, text in {"nvcc": WRAPPER, "gcc": _PLAIN.format("gcc"), "g++": _PLAIN.format("g++")}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    place = f"{room.paths.tools}/cache"
+    room.put(folder, place)
+    return {**variables, "CC": f"{place}/gcc", "CXX": f"{place}/g++", "PYTORCH_NVCC": f"{place}/nvcc"}
 
 
 def version_in(room: Room) -> str:
