@@ -17,6 +17,11 @@ from qualify.errors import ConfigurationError
 ALIAS = "compiler-cache"  # the relay's name in the internal network
 _PORTS = {"redis": 6379, "http": 80}
 
+# An internal network leads nowhere but to the engine's own machine, by the address that its bridge has there: none.
+_CLOSED = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+# The engine's name server asks on from its own machine; whoever names another is asked for from inside the network.
+NO_NAMES = ("127.0.0.1",)
+
 _PROGRAM = """
 import socket, sys, threading
 port, host = int(sys.argv[2]), sys.argv[1]
@@ -64,6 +69,12 @@ def address_of(server: str) -> tuple[str, str, int]:
             where="matrix.local.yaml: compiler_cache.server",
             expected="redis://HOST:PORT or http://HOST:PORT/PATH",
         )
+    if parts.hostname == "localhost" or parts.hostname.startswith("127.") or parts.hostname == "::1":
+        raise ConfigurationError(
+            f"{parts.hostname} is whichever machine asks: seen from a container it is that container",
+            where="matrix.local.yaml: compiler_cache.server",
+            expected="a name or an address that the engine's machine reaches the server by",
+        )
     return parts.scheme, parts.hostname, port
 
 
@@ -87,7 +98,9 @@ class Relay:
         self.network = f"wheel-assay-{labels['wheel-assay.build']}"
         self._container: Any = None
         with answering():
-            self._network = client.networks.create(self.network, internal=True, labels=dict(labels))
+            self._network = client.networks.create(
+                self.network, driver="bridge", internal=True, options=_CLOSED, labels=dict(labels)
+            )
             try:
                 self._container = client.containers.create(
                     image,
@@ -101,6 +114,7 @@ class Relay:
                     mem_limit=256 << 20,
                     pids_limit=512,
                     init=True,
+                    sysctls={"net.ipv4.ip_forward": "0"},
                 )
                 self._network.connect(self._container, aliases=[ALIAS])
                 self._container.start()

@@ -20,7 +20,7 @@ from builders.engines import Outcome, Paths, RoomRequest, Say, Step, archives
 from builders.engines.docker_client import GONE, APIError, Client, NotFound, answering
 from builders.engines.docker_images import PLATFORMS
 from builders.engines.docker_output import whole_log
-from builders.engines.docker_relay import Relay
+from builders.engines.docker_relay import NO_NAMES, Relay
 from builders.engines.docker_watch import Watch
 from builders.engines.docker_wrapper import WRAPPER, End
 from builders.host import Network, process_mark
@@ -223,6 +223,7 @@ class DockerRoom:
             environment=environment,
             labels=self._labels,
             network_mode=None if step.prepares else "none" if self._relay is None else self._relay.network,
+            dns=list(NO_NAMES) if self._relay is not None and not step.prepares else None,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             volumes={
