@@ -17,6 +17,7 @@ COMMANDS = {
     "base": "builders.commands.base",
     "measure": "builders.commands.measure",
     "record": "builders.commands.record",
+    "prune": "builders.commands.prune",
     "demo": "builders.commands.demo",
 }
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from builders.bases import BaseWish
 from builders.host import Network
@@ -145,6 +145,17 @@ class Room(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Something that an engine keeps when rooms close, and that can be made again."""
+
+    kind: Literal["work", "environment", "cache"]
+    name: str  # of a volume, or the path of a folder
+    since: float  # seconds since the epoch: when it was made
+    size: int  # bytes; -1 where nobody says
+    used: bool  # a room that is open needs it now
+
+
 class Engine(Protocol):
     name: str
 
@@ -153,6 +164,18 @@ class Engine(Protocol):
 
     def open(self, request: RoomRequest, listener: Listener) -> AbstractContextManager[Room]:
         """:raises UnavailableError: this engine can't give such a room."""
+
+    def kept(self) -> tuple[Kept, ...]:
+        """What it keeps: work folders of builds that did not end well, environments and caches.
+
+        :raises UnavailableError: it does not answer.
+        """
+
+    def drop(self, kept: Kept) -> bool:
+        """Remove one of :meth:`kept`; False where a room took it into use meanwhile.
+
+        :raises UnavailableError: it does not answer.
+        """
 
 
 ENGINES = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from builders.bases import build_image
-from builders.engines import EngineInfo, Listener, RoomRequest, Say
+from builders.engines import EngineInfo, Kept, Listener, RoomRequest, Say
 from builders.engines.docker_client import (
     MINIMUM_DOCKER_API_VERSION,
     APIError,
@@ -19,6 +19,7 @@ from builders.engines.docker_client import (
     make_client,
 )
 from builders.engines.docker_images import PLATFORMS, DockerImages
+from builders.engines.docker_kept import drop_volume, kept_volumes
 from builders.engines.docker_room import OWNER, DockerRoom, demand_emulation, remove
 from builders.host import network_of, process_is_alive
 from builders.signals import undisturbed
@@ -90,6 +91,14 @@ class DockerEngine:
         """The engine's images, for :mod:`builders.bases`."""
         with self._connected() as client:
             yield DockerImages(client)
+
+    def kept(self) -> tuple[Kept, ...]:
+        with self._connected() as client, answering():
+            return kept_volumes(client)
+
+    def drop(self, kept: Kept) -> bool:
+        with self._connected() as client, answering():
+            return drop_volume(client, kept)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:

@@ -19,6 +19,7 @@ from typing import Any
 from builders.engines import Outcome, Paths, RoomRequest, Say, Step, archives
 from builders.engines.docker_client import GONE, APIError, Client, NotFound, answering
 from builders.engines.docker_images import PLATFORMS
+from builders.engines.docker_kept import KEY, KIND, LASTING, PREFIX, WORK
 from builders.engines.docker_output import whole_log
 from builders.engines.docker_relay import NO_NAMES, Relay
 from builders.engines.docker_watch import Watch
@@ -28,10 +29,8 @@ from builders.signals import undisturbed
 from qualify.errors import UnavailableError
 
 OWNER = "wheel-assay.owner"  # label: host and process that a container or volume belongs to
-KEY = "wheel-assay.key"  # label: the build key of a kept work volume
 _USER = 1000  # "builder" of dockerfiles/build.Dockerfile
 _ROOM = "/room"  # the work volume inside a container; dockerfiles/build.Dockerfile makes it
-_PREFIX = "wheel-assay"
 _WHOLE = "whole"  # a file in a kept work volume: everything that the build is made of lies there
 _WAIT_SECONDS = 600  # for the end of a container whose output has ended
 _PROCESSES = 16_384  # the most that one step may have; a runaway ends before the engine's host does
@@ -66,9 +65,9 @@ class DockerRoom:
         self._request = request
         self._labels = {OWNER: process_mark(), "wheel-assay.build": request.build_id}
         self._keeps = bool(request.key)
-        self._work = f"{_PREFIX}-work-{request.key[:16] or request.build_id}"
-        self._environment = f"{_PREFIX}-env-{_environment_name(request.environment_key, image)}"
-        self._cache = f"{_PREFIX}-cache-{request.machine}"
+        self._work = f"{PREFIX}-work-{request.key[:16] or request.build_id}"
+        self._environment = f"{PREFIX}-env-{_environment_name(request.environment_key, image)}"
+        self._cache = f"{PREFIX}-cache-{request.machine}"
         self._door: Any = None
         self._relay: Relay | None = None
         self._mark = secrets.token_hex(8)
@@ -80,7 +79,7 @@ class DockerRoom:
         """Make the volumes; from here on :meth:`close` has something to remove."""
         with answering():
             for lasting in (self._environment, self._cache):
-                self._client.volumes.create(lasting, labels={"wheel-assay": "lasting"})
+                self._client.volumes.create(lasting, labels={KIND: LASTING})
             self._open_work()
             if self._keeps and not (self._request.resume and self._is_whole()):
                 # What a build left before everything was in it is of no use, and would mix with what comes now.
@@ -92,7 +91,7 @@ class DockerRoom:
                 self._relay = Relay(self._client, self.image, self._request.cache_server, self._labels)
 
     def _open_work(self) -> None:
-        labels = {"wheel-assay": "build", KEY: self._request.key} if self._keeps else self._labels
+        labels = {KIND: WORK, KEY: self._request.key} if self._keeps else self._labels
         self._client.volumes.create(self._work, labels=labels)
         # Never started: through it the work volume is written and read.
         self._door = self._create(Step("door", ("true",)))

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builders import toolsearch_collector
-from builders.engines import EngineInfo, Listener, Outcome, Paths, RoomRequest, Say, Step
+from builders.engines import EngineInfo, Kept, Listener, Outcome, Paths, RoomRequest, Say, Step
+from builders.engines.local_kept import BUILDS, CACHE, ENVIRONMENTS, drop_folder, kept_folders, using
 from builders.host import cache_folder, network_of, work_folder
 from builders.signals import undisturbed
 from qualify.errors import UnavailableError
@@ -75,8 +76,9 @@ class LocalEngine:
                 action="use --engine docker",
             )
         root = self._root or request.cache or cache_folder()
-        with _work_folder(root, request) as work:
+        with _work_folder(root, request) as work, contextlib.ExitStack() as stack:
             room = LocalRoom(request, work, root)
+            stack.enter_context(using(root, (work, Path(room.paths.environment), Path(room.paths.cache))))
             try:
                 yield room
             finally:
@@ -84,10 +86,11 @@ class LocalEngine:
                     with undisturbed():
                         shutil.rmtree(work, ignore_errors=True)
 
+    def kept(self) -> tuple[Kept, ...]:
+        return kept_folders(self._root or cache_folder())
 
-def builds_folder(root: Path) -> Path:
-    """Where kept work folders lie below a cache folder, each named by the beginning of its build's key."""
-    return root / "builds"
+    def drop(self, kept: Kept) -> bool:
+        return drop_folder(self._root or cache_folder(), kept)
 
 
 @contextlib.contextmanager
@@ -97,7 +100,7 @@ def _work_folder(root: Path, request: RoomRequest) -> Iterator[Path]:
         with work_folder(root) as work:
             yield work
         return
-    work = builds_folder(root) / request.key[:16]
+    work = root / BUILDS / request.key[:16]
     if not (request.resume and (work / _WHOLE).is_file()):
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
@@ -117,8 +120,8 @@ class LocalRoom:
         self.paths = Paths(
             source=str(work / "source"),
             out=str(work / "out"),
-            environment=str(root / "environments" / request.environment_key[:16]),
-            cache=str(root / "build-cache"),
+            environment=str(root / ENVIRONMENTS / request.environment_key[:16]),
+            cache=str(root / CACHE),
             tools=str(work / "tools"),
         )
         for folder in (self.paths.out, self.paths.environment, self.paths.cache, self.paths.tools):
