@@ -223,7 +223,9 @@ def _collect(
 
 
 def _judge(run: Run, plan: Plan, facts: Facts, *, follows: bool) -> None:
-    items = judge(plan, facts, environment_follows=follows)
+    items = judge(
+        plan, facts, environment_follows=follows, in_store=frozenset(e.name for e in plan.needed_externals if e.commit)
+    )
     for item in items:
         run.log.note(item.render())
     refuse_if_unmet(items)

@@ -160,11 +160,14 @@ def _run(request: Request, run: Run) -> Facts:
     return facts
 
 
-def judge(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tuple[Item, ...]:
+def judge(
+    plan: Plan, facts: Facts, *, environment_follows: bool = False, in_store: frozenset[str] = frozenset()
+) -> tuple[Item, ...]:
     """Everything that the build needs, each found or not, as the facts say.
 
     :param environment_follows: the isolated environment isn't made yet: its requirements, and the tools that they and
         the toolkit bring, are listed as ``not looked at`` and do not refuse.
+    :param in_store: names of external sources that were fetched into the store, at their exact commits.
     """
     brought = brought_tools(plan) if environment_follows else frozenset()
     return (
@@ -175,7 +178,7 @@ def judge(plan: Plan, facts: Facts, *, environment_follows: bool = False) -> tup
         *judge_headers(facts, demanded=any(tool.name == "python.h" for tool in plan.tools)),
         *judge_requirements(plan, facts, environment_follows=environment_follows),
         *judge_torch(plan, facts, environment_follows=environment_follows),
-        *judge_externals(plan, facts),
+        *judge_externals(plan, facts, in_store),
         *judge_resources(facts, memory=plan.memory_per_job, disk=plan.disk),
     )
 

@@ -173,15 +173,17 @@ def judge_torch(plan: Plan, facts: Facts, *, environment_follows: bool = False) 
     return (Item(name, Status.FOUND, torch["path"], said),)
 
 
-def judge_externals(plan: Plan, facts: Facts) -> tuple[Item, ...]:
-    """Every repository that the build would clone: a local copy, or one that answers from there, or a hole."""
-    items = [_judge_external(external, facts) for external in plan.needed_externals]
+def judge_externals(plan: Plan, facts: Facts, in_store: frozenset[str] = frozenset()) -> tuple[Item, ...]:
+    """Every repository that the build would clone: in the store, a local copy, one that answers there, or a hole."""
+    items = [_judge_external(external, facts, in_store) for external in plan.needed_externals]
     return (*items, *(Item(text.split(":", 1)[0], Status.NOT_LOOKED_AT, action=text) for text in plan.unread))
 
 
-def _judge_external(external: External, facts: Facts) -> Item:
+def _judge_external(external: External, facts: Facts, in_store: frozenset[str]) -> Item:
     name = f"external source {external.name}"
     wanted = f"{external.repository} at {external.tag}".removesuffix(" at ")
+    if external.name in in_store and not external.copy:
+        return Item(name, Status.FOUND, "the store", external.commit, wanted)
     if external.copy:
         status = Status.UNMET if external.fault else Status.FOUND
         return Item(name, status, external.copy, external.tag, wanted, external.fault)

@@ -47,13 +47,16 @@ def export_tree(mirror: Path, commit: str, folder: Path, url: str, *, keep_git: 
         _make_repository(mirror, commit, folder, url)
         checked(local("checkout", "--quiet", "--force", "--detach", commit, folder=folder), doing, where)
         return
+    # Not `read-tree -u`: in a partial repository it asks for objects before it has looked for them, and where the tree
+    # has a single file it then fails although the file is here.
     with tempfile.TemporaryDirectory() as scratch:
-        done = local(
-            *(f"--work-tree={folder.resolve()}", "read-tree", "-m", "-u", commit),
-            folder=mirror,
-            environment={"GIT_INDEX_FILE": str(Path(scratch) / "index")},
-        )
-    checked(done, doing, where)
+        for command in (("read-tree", commit), ("checkout-index", "--all", "--force", "--quiet")):
+            done = local(
+                *(f"--work-tree={folder.resolve()}", *command),
+                folder=mirror,
+                environment={"GIT_INDEX_FILE": str(Path(scratch) / "index")},
+            )
+            checked(done, doing, where)
 
 
 def _make_repository(mirror: Path, commit: str, folder: Path, url: str) -> None:
