@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from qualify.files import sha256_of
 _KEPT_LINES = 60  # of what a build says: enough for an error with its list
 _LONGEST = 2000  # characters of one line that are kept
 _BUG = 70
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # ECMA-48: control sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,7 @@ class Child:
         self._heard = heard
         self._began = time.monotonic()
         self._said: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._open = contextlib.ExitStack()
-        self._answer: IO[bytes] = self._open.enter_context(tempfile.TemporaryFile())
+        self._answer: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by wait()
         # A session of its own: Ctrl-C on the terminal reaches it through us, once.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "builders", *arguments],
@@ -69,12 +70,13 @@ class Child:
     def _read(self) -> None:
         stream = self._process.stderr
         assert stream is not None
-        while raw := stream.readline(1 << 16):
-            text = printable(raw.decode("utf-8", "replace").rstrip("\r\n"))[:_LONGEST]
-            if text.strip():
-                self._said.append(text)
-                self.line = text
-                self._heard(text)
+        with stream:
+            while raw := stream.readline(1 << 16):
+                text = printable(raw.decode("utf-8", "replace").rstrip("\r\n"))[:_LONGEST]
+                if text.strip():
+                    self._said.append(text)
+                    self.line = text
+                    self._heard(text)
 
     def wait(self) -> Outcome:
         """Its result, once it has ended and its wheel was held against its receipt."""
@@ -86,7 +88,7 @@ class Child:
             if code == 0:
                 return self._checked(seconds)
         finally:
-            self._open.close()
+            self._answer.close()
         if code < 0:
             return Outcome(int(ExitCode.INTERRUPTED), seconds, fault=f"its process was ended by signal {-code}")
         details = error_lines(tuple(self._said))
@@ -134,4 +136,4 @@ def error_lines(said: Sequence[str]) -> tuple[str, ...]:
 
 def printable(text: str) -> str:
     """A line of another program without what would move a terminal's cursor or change its colours."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    return "".join(character if character.isprintable() else " " for character in _COLOURS.sub("", text))

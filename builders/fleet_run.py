@@ -111,7 +111,7 @@ class Fleet:
         threading.Thread(target=self._mind, args=(running,), name=f"build of {job.target}", daemon=True).start()
 
     def _mind(self, running: Running) -> None:
-        # Whatever is wrong here (of ours, and then a traceback says it), the run must not wait for this target for ever.
+        # Whatever is wrong here (of ours; a traceback says it), the run must not wait for this target for ever.
         outcome, why = Outcome(70, fault="its result could not be read"), ""
         try:
             outcome = running.child.wait()
