@@ -113,9 +113,14 @@ def _differ(loaded: LoadedMatrix, plan: Plan, source: Source, arguments: argpars
 
 
 def difference_lines(found: tuple[Change, ...], was: str, now: str) -> list[str]:
-    """The difference as people read it; what decides no bytes stands in parentheses."""
+    """The difference as people read it; what decides no bytes stands in parentheses.
+
+    How much memory is free at the moment is of no interest: what it does to the jobs is said.
+    """
     said = []
     for change in found:
+        if change.field == "host.memory":
+            continue
         text = f"{change.field}: {_shown(change.was)} -> {_shown(change.now)}"
         said.append(text if change.in_key else f"({text})")
     if was == now:
@@ -127,8 +132,12 @@ def _shown(value: str | None) -> str:
     return "(nothing)" if value is None else value or "(empty)"
 
 
-def lines(plan: Plan, holes: Sequence[str]) -> list[str]:
-    """The plan as people read it, and what is not at hand for it."""
+def lines(plan: Plan, holes: Sequence[str] | None = None) -> list[str]:
+    """The plan as people read it.
+
+    :param holes: what is not at hand for it; the plan's own where none are given.
+    """
+    holes = plan.holes if holes is None else holes
     source = plan.source
     said = [
         f"plan {plan.key()[:16]} for {plan.target}: {plan.project} {source.version or 'of unknown version'}",
@@ -146,7 +155,7 @@ def lines(plan: Plan, holes: Sequence[str]) -> list[str]:
         f"  torch      {plan.torch or 'none'}" + (", with CUDA" if plan.torch_cuda else ""),
         f"  arch list  {plan.arch_variable}={plan.arch_list}" if plan.expects_device_code else "  arch list  none",
         f"  jobs       {plan.jobs} ({plan.host.cores} cores, {plan.host.memory / 1e9:.0f} GB, "
-        f"{plan.memory_per_job / 1e9:.0f} GB a job)",
+        f"{plan.memory_per_job / 1e9:.0f} GB a job), {plan.disk / 1e9:.0f} GB of disk",
         f"  requires   {', '.join(plan.requirements)}",
         f"  locked     {f'{len(plan.locked)} distributions by sha256' if plan.locked else 'no: what is newest counts'}",
         f"  repair     {plan.repair}",
@@ -156,6 +165,7 @@ def lines(plan: Plan, holes: Sequence[str]) -> list[str]:
     if plan.shape:
         said.append(f"  shape      {plan.shape}")
     said += [f"  set        {name}={value}" for name, value in plan.environment.items()]
+    said += [f"  refused    {', '.join(plan.refused_environment)}"] if plan.refused_environment else []
     said += [
         f"  crates     {crates.lock}: {crates.registry} of a registry, {crates.git} of git" for crates in plan.crates
     ]

@@ -58,8 +58,8 @@ PLAN = Plan(
     compiler_cache="ccache",
     notes=("a note",),
     jobs=8,
-    memory_per_job=5,
-    disk=10,
+    memory_per_job=5 * 10**9,
+    disk=10 * 10**9,
     host=Host("x86_64", 8, 64),
 )
 
@@ -92,7 +92,7 @@ def others(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, not value
     else:
         assert isinstance(value, str | int), (path, value)
-        yield path, f"{value}x" if isinstance(value, str) else value + 1
+        yield path, f"{value}x" if isinstance(value, str) else 2 * value + 1
 
 
 MUTANTS = list(others(PLAN, ""))

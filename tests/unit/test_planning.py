@@ -20,7 +20,8 @@ from builders.toolsearch import Host
 from qualify.errors import ConfigurationError
 from qualify.matrix import LoadedMatrix, load
 from qualify.matrix.model import Base, Build
-from tests.unit.builders_support import git, make_repository, sdist_matrix, write_matrix, write_tree
+from tests.unit.builders_support import FILES, git, make_repository, sdist_matrix, write_matrix, write_tree
+from tests.unit.test_cargo_locks import LOCK
 
 GB = 10**9
 HOST = Host("x86_64", 16, 64 * GB)
@@ -83,9 +84,18 @@ def test_an_image_is_planned_by_its_digest(tmp_path: Path, monkeypatch: pytest.M
     assert base_plan(target, "x86_64") == BasePlan("", "debian-13", "")
 
 
+CHANGES = """\
+  rust: {locks: [rust/Cargo.lock]}
+  requirements:
+    add: [{requirement: numpy>=2, reason: setup.py imports it}]
+    remove: [{name: wheel, reason: setuptools has it itself}]
+    replace: [{name: setuptools, requirement: setuptools==80, reason: a later one fails}]
+"""
+
+
 def patched(tmp_path: Path) -> LoadedMatrix:
-    """A fork with two commits on top of its upstream, and a patch."""
-    make_repository(tmp_path / "up")
+    """A fork with two commits on top of its upstream, a patch, crates, and other requirements than the tree's."""
+    make_repository(tmp_path / "up", {**FILES, "rust/Cargo.lock": LOCK})
     base = git(tmp_path / "up", "rev-parse", "HEAD")
     git(tmp_path, "clone", "-q", str(tmp_path / "up"), str(tmp_path / "fork"))
     for number in (1, 2):
@@ -107,7 +117,7 @@ def patched(tmp_path: Path) -> LoadedMatrix:
         f"  patches: [{{file: own.patch, sha256: {sha256}, reason: it is better so}}]\n"
     )
     loaded.path.write_text(loaded.path.read_text().replace("build:\n", f"{extra}build:\n", 1))
-    return load(loaded.path)
+    return with_build(loaded, CHANGES)
 
 
 def test_a_fork_and_its_patches_are_in_the_plan_and_how_far_it_is_behind_is_in_no_key(tmp_path: Path) -> None:
@@ -127,6 +137,8 @@ def test_a_fork_and_its_patches_are_in_the_plan_and_how_far_it_is_behind_is_in_n
     assert "own change 2" in printed
     assert "patch      own.patch (sha256 " in printed
     assert "locked     no: what is newest counts" in printed
+    assert "crates     rust/Cargo.lock: 2 of a registry, 1 of git" in printed
+    assert "requires   setuptools==80, torch==2.14.0, numpy>=2" in printed
 
 
 def test_a_patch_that_changes_changes_the_key(tmp_path: Path) -> None:
