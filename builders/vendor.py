@@ -103,7 +103,10 @@ class Vendoring:
         manifest = (tree / lock.path).with_name("Cargo.toml")
         if not manifest.is_file():
             raise PreflightError("no Cargo.toml beside it", where=lock.path, expected="the manifest of the lock")
-        command = [cargo, "vendor", "--locked", "--versioned-dirs", "--manifest-path", str(manifest), str(crates)]
+        command = [cargo, "vendor", "--locked", "--versioned-dirs", "--manifest-path", str(manifest)]
+        # Without this, vendoring goes to the registry itself, whatever the configuration puts in its place.
+        command += ["--respect-source-config"] if self.registry else []
+        command.append(str(crates))
         try:
             done = subprocess.run(
                 command,
@@ -211,8 +214,9 @@ def _failed(stderr: str, lock: CrateLock) -> UnavailableError | PreflightError:
     """What cargo said, told apart: the network, or the lock."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
-    why = [line for line in lines if not line.startswith(("warning:", "Caused by:", "error:"))]
-    said = (errors or lines or ["no word"])[0].removeprefix("error: ") + (f" ({why[-1]})" if errors and why else "")
+    # cargo says what it was doing, and last, below the last "Caused by:", why that failed.
+    causes = [after for before, after in zip(lines, lines[1:], strict=False) if before == "Caused by:"]
+    said = (causes[-1:] or errors or lines or ["no word"])[0].removeprefix("error: ")
     if _NETWORK.search(stderr):
         return UnavailableError(
             f"cargo can't fetch them: {said}",
