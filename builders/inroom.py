@@ -31,11 +31,12 @@ from builders.filling import (
 from builders.finishing import Finished, Made, finish, only_wheel
 from builders.host import network_of
 from builders.plan import Plan
-from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for, unmet_of_backend
+from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.proving import collect_proof
 from builders.receipting import Circumstances, make_receipt
 from builders.receipts.model import Receipt
 from builders.repair import FOLDER, repair_in
+from builders.requirements import lacking_of_backend
 from builders.stations import computed_version, prepare, run_collector, tree_inside
 from builders.store.gitmirror import Mirrors
 from qualify.errors import UnavailableError
@@ -106,7 +107,7 @@ def build_in_room(
             variables = variables_for(plan, room, prepared, materials)
             prepared, facts = _look_whole(run, room, plan, spec, prepared, variables, tree)
         with run.timed("compile"):
-            cached = cache_variables(plan, room, run.loaded.local, work)
+            cached = cache_variables(plan, room, run.loaded.local, work, variables)
             compiled = compile_wheel(
                 room, prepared, {**variables, **cached}, tree, log, plan.target, jobs=plan.jobs, timeout=request.timeout
             )
@@ -187,7 +188,7 @@ def _look_whole(
 ) -> tuple[Prepared, Facts]:
     """The preflight in the finished environment; what the backend asks for besides is installed first (PEP 517)."""
     facts = _collect(run, room, plan, prepared, variables, tree)
-    also = unmet_of_backend(facts) if spec.mode == "isolated" else ()
+    also = lacking_of_backend(facts, plan.torch, plan.without) if spec.mode == "isolated" else ()
     if also:
         run.log.say(f"the build backend asks for {', '.join(also)} besides")
         prepared = prepare(room, spec, run.log, also)
