@@ -7,6 +7,7 @@ what it leaves is held against the lock crate by crate and file by file, and lie
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -215,7 +216,7 @@ def _failed(stderr: str, lock: CrateLock) -> UnavailableError | PreflightError:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
     # cargo says what it was doing, and last, below the last "Caused by:", why that failed.
-    causes = [after for before, after in zip(lines, lines[1:], strict=False) if before == "Caused by:"]
+    causes = [after for before, after in itertools.pairwise(lines) if before == "Caused by:"]
     said = (causes[-1:] or errors or lines or ["no word"])[0].removeprefix("error: ")
     if _NETWORK.search(stderr):
         return UnavailableError(
