@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from builders.externals import External
 from builders.preflight_items import Facts, Item, Status
-from builders.requirements import Environment, Unmet, parsed, unmet
+from builders.requirements import Environment, Unmet, asked_by_backend, parsed, unmet
 
 if TYPE_CHECKING:
     from builders.plan import Plan
@@ -138,7 +138,8 @@ def _judge_hook(plan: Plan, facts: Facts, missing: Sequence[str], installed: Env
         last = str(hook["failed"]).strip().splitlines()[-1]
         return (Item(name, Status.NOT_LOOKED_AT, action=f"because get_requires_for_build_wheel failed: {last}"),)
     answered = Item(name, Status.FOUND, version=f"{len(hook['requirements'])} asked for in {hook['seconds']} s")
-    further = [_judge_requirement(text, plan, installed, facts["interpreter"]) for text in hook["requirements"]]
+    texts = asked_by_backend(facts, plan.torch, plan.without)
+    further = [_judge_requirement(text, plan, installed, facts["interpreter"]) for text in texts]
     return (answered, *(item for items in further for item in items))
 
 

@@ -116,19 +116,25 @@ def less(requires: Sequence[str], without: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text in requires if canonicalize_name(parsed(text).name) not in names)
 
 
-def lacking_of_backend(facts: Mapping[str, Any], torch: str, without: Iterable[str] = ()) -> tuple[str, ...]:
-    """What the build backend asks for besides (PEP 517's hook) and the interpreter lacks, as it is to be installed.
+def asked_by_backend(facts: Mapping[str, Any], torch: str, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """What the build backend asks for besides (PEP 517's hook), as it is to be installed.
 
     :param facts: of the collector, which asked the hook; where it didn't or the hook failed, nothing is known: ().
     :param torch: the target's torch, which stands for any that the backend names.
     :param without: projects that this build does without.
     """
-    hook, interpreter = facts.get("hook"), facts.get("interpreter")
-    if not hook or hook["failed"] or not interpreter:
+    hook = facts.get("hook")
+    if not hook or hook["failed"]:
         return ()
-    installed = Environment.of(interpreter)
-    asked = less(replaced([str(text) for text in hook["requirements"]], torch), without)
-    return tuple(text for text in dict.fromkeys(asked) if unmet(text, installed))
+    return tuple(dict.fromkeys(less(replaced([str(text) for text in hook["requirements"]], torch), without)))
+
+
+def lacking_of_backend(facts: Mapping[str, Any], torch: str, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Of :func:`asked_by_backend` what the interpreter lacks; () where it could not be asked."""
+    if not facts.get("interpreter"):
+        return ()
+    installed = Environment.of(facts["interpreter"])
+    return tuple(text for text in asked_by_backend(facts, torch, without) if unmet(text, installed))
 
 
 def unmet(requirement: str, environment: Environment) -> tuple[Unmet, ...]:

@@ -17,7 +17,7 @@ from builders.environment import SCRIPT, Prepared, build_variables, environment_
 from builders.environment_script import FailedError, interpreter, lay_out, link_libraries, prepare, provided
 from builders.plan import Plan
 from builders.planning import make_plan
-from builders.receipts import find_built, tools_used
+from builders.receipts.files import find_built, tools_used
 from builders.toolkit import PINS, pinned_toolkit, toolkit
 from qualify.errors import BuildError, ConfigurationError
 from tests.support.wheel import write_wheel

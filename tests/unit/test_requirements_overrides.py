@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders.planning import make_plan
-from builders.requirements import Environment, lacking_of_backend
+from builders.requirements import Environment, asked_by_backend, lacking_of_backend
 from builders.requirements_overrides import MAX_BYTES, file_differences, overridden
 from builders.toolsearch import Host
 from qualify.errors import ConfigurationError, PreflightError
@@ -158,6 +158,7 @@ def test_what_the_backend_asks_for_and_the_interpreter_lacks() -> None:
     assert Environment.of(FACTS["interpreter"]).version("torch") == "2.14.0+cu130"
     assert lacking_of_backend(FACTS, "torch==2.14.0") == ("pybind11>=2", "rusty")
     assert lacking_of_backend(FACTS, "torch==2.15.0", ["rusty"]) == ("torch==2.15.0", "pybind11>=2")
+    assert asked_by_backend(FACTS, "torch==2.15.0", ["rusty"]) == ("torch==2.15.0", "pybind11>=2")
     assert lacking_of_backend(FACTS, "") == ("torch==2.13.0", "pybind11>=2", "rusty")
 
 
