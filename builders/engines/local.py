@@ -76,7 +76,7 @@ class LocalEngine:
                 action="use --engine docker",
             )
         root = self._root or request.cache or cache_folder()
-        with _work_folder(root, request) as work, contextlib.ExitStack() as stack:
+        with kept_work_folder(root, request) as work, contextlib.ExitStack() as stack:
             room = LocalRoom(request, work, root)
             stack.enter_context(using(root, (work, Path(room.paths.environment), Path(room.paths.cache))))
             try:
@@ -94,7 +94,7 @@ class LocalEngine:
 
 
 @contextlib.contextmanager
-def _work_folder(root: Path, request: RoomRequest) -> Iterator[Path]:
+def kept_work_folder(root: Path, request: RoomRequest) -> Iterator[Path]:
     """A folder for one build: gone afterwards, or, under a key, kept; one that never became whole is made anew."""
     if not request.key:
         with work_folder(root) as work:

@@ -8,14 +8,15 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from builders.bases import BaseWish
-from builders.engines import Engine, EngineInfo, Listener, Outcome, Room, RoomRequest, Say, Step
-from builders.engines.local import LocalEngine, LocalRoom
-from builders.engines.local import _work_folder as kept_work_folder
+from builders.engines import Engine, EngineInfo, Kept, Listener, Outcome, Room, RoomRequest, Say, Step
+from builders.engines.local import LocalEngine, LocalRoom, kept_work_folder
+from builders.engines.local_kept import using
 from qualify.errors import UnavailableError
 
 Act = Callable[[Room, Step, Say], int]
@@ -82,7 +83,8 @@ class ScriptedEngine(LocalEngine):
         assert self._root is not None
         with kept_work_folder(self._root, request) as work:
             room = ScriptedRoom(request, work, self._root, self._script, self.ran)
-            yield room
+            with using(self._root, (work, Path(room.paths.environment), Path(room.paths.cache))):
+                yield room
             if room.discarded:
                 shutil.rmtree(work)
 
@@ -175,6 +177,81 @@ class EngineContract:
         with engine.open(request(key=again.environment_key), Heard()) as room:
             room.run(shell(f"cat {room.paths.environment}/mark; ls {room.paths.out}"), lines.append)
         assert lines == ["kept"]
+
+    def test_a_build_folder_is_kept_until_it_is_given_up(self, engine: Engine, tmp_path: Path) -> None:
+        key = secrets.token_hex(32)
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "a").write_text("put")
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            assert not room.resumed
+            room.put(tmp_path / "in", room.paths.source)
+            room.keep()
+            assert room.run(shell(f"echo compiled > {room.paths.out}/o"), print).code == 0
+        lines: list[str] = []
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            assert room.resumed
+            room.run(shell(f"cat {room.paths.source}/a; cat {room.paths.out}/o"), lines.append)
+            room.discard()
+        assert lines == ["putcompiled"]
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            assert not room.resumed
+            lines = []
+            room.run(shell(f"ls {room.paths.out}"), lines.append)
+            room.discard()
+        assert lines == []
+
+    def test_a_build_folder_that_never_was_whole_is_of_no_use(self, engine: Engine, tmp_path: Path) -> None:
+        key = secrets.token_hex(32)
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "half").write_text("half")
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            room.put(tmp_path / "in", room.paths.source)
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            assert not room.resumed
+            lines: list[str] = []
+            room.run(shell(f"ls {room.paths.source} || true"), lines.append)
+            room.discard()
+        assert "half" not in lines
+
+    def test_a_build_that_begins_anew_takes_nothing_of_an_earlier_one(self, engine: Engine, tmp_path: Path) -> None:
+        key = secrets.token_hex(32)
+        with engine.open(replace(request(), key=key), Heard()) as room:
+            room.keep()
+        with engine.open(replace(request(), key=key, resume=False), Heard()) as room:
+            assert not room.resumed
+            room.discard()
+
+    def test_a_step_whose_time_is_over_is_ended_and_says_so(self, room: Room) -> None:
+        lines: list[str] = []
+        began = time.monotonic()
+        outcome = room.run(shell("echo begun; sleep 300", timeout=2), lines.append)
+        assert (outcome.timed_out, outcome.killed_for_memory) == (True, False)
+        assert outcome.code != 0
+        assert lines == ["begun"]
+        assert time.monotonic() - began < 60
+        assert not room.run(shell("true", timeout=60), print).timed_out
+
+    def test_the_most_memory_that_a_step_took_is_counted(self, room: Room) -> None:
+        outcome = room.run(shell("python3 -c 'import time; x = b\"1\" * (300 << 20); time.sleep(2)'"), print)
+        assert outcome.code == 0
+        assert 300 << 20 < outcome.peak_memory < 2000 << 20
+
+    def test_what_is_kept_is_listed_and_can_be_dropped_when_nobody_uses_it(self, engine: Engine) -> None:
+        wanted = replace(request(), key=secrets.token_hex(32))
+
+        def mine() -> list[Kept]:
+            return [kept for kept in engine.kept() if kept.kind == "work" and wanted.key[:16] in kept.name]
+
+        with engine.open(wanted, Heard()) as room:
+            room.keep()
+            [kept] = mine()
+            assert kept.used
+            assert not engine.drop(kept)
+        [kept] = mine()
+        assert not kept.used
+        assert abs(time.time() - kept.since) < 600
+        assert engine.drop(kept)
+        assert mine() == []
 
     def test_a_machine_that_it_knows_nothing_of_is_refused(self, engine: Engine) -> None:
         with pytest.raises(UnavailableError) as caught, engine.open(request(machine="s390x"), Heard()):
