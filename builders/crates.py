@@ -15,6 +15,8 @@ from qualify.matrix.model import Rust
 MAX_BYTES = 16 << 20
 MAX_CRATES = 20_000
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # a name and a version become names of files
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,127}")
 _GIT = re.compile(r"git\+(?P<url>[^?#]+)(?:\?(?P<query>[^#]*))?#(?P<commit>[0-9a-f]{40})")
 
 
@@ -93,6 +95,12 @@ def _crate(package: Any, where: str) -> Crate | None:
         checksum = str(package.get("checksum", ""))
     except (KeyError, TypeError, AttributeError) as error:
         raise PreflightError("a package without a name or a version", where=where) from error
+    if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
+        raise PreflightError(
+            f"a package {name[:80]!r} {version[:80]!r}",
+            where=where,
+            expected="a name and a version as cargo writes them",
+        )
     if not source:
         return None
     if found := _GIT.fullmatch(source):

@@ -14,7 +14,7 @@ from builders.externals import External
 from builders.externals_lock import FULL, name_of
 from builders.source_model import Progress
 from builders.store.gitmirror import Mirrors
-from builders.vendor import Vendored, Vendoring
+from builders.vendor import Lack, Vendored, Vendoring
 from qualify.errors import AssayError, PreflightError, UnavailableError
 
 
@@ -70,8 +70,13 @@ def prefetch(
     holes: list[Hole] = []
     fresh: dict[str, str] = {}
     for external in externals:
-        if not external.needed or external.copy:
+        if not external.needed:
             found.append(external)
+            continue
+        if external.copy:
+            found.append(external)
+            if external.fault:
+                holes.append(_hole(external, PreflightError(external.fault, action="mend the copy, or name another")))
             continue
         try:
             commit = _fetch(external, mirrors, renew=renew, check=check_tags, progress=progress)
@@ -84,10 +89,11 @@ def prefetch(
         found.append(replace(external, commit=commit))
     vendored: list[Vendored] = []
     for lock in locks:
-        try:
-            vendored.append(vendoring.ensure(lock, tree))
-        except (PreflightError, UnavailableError) as error:
-            holes.append(_crates_hole(lock, error))
+        result = vendoring.attempt(lock, tree)
+        if isinstance(result, Vendored):
+            vendored.append(result)
+        else:
+            holes += [_crates_hole(lock, lack) for lack in result]
     return Prefetched(tuple(found), tuple(vendored), tuple(holes), fresh)
 
 
@@ -107,6 +113,11 @@ def refuse_holes(holes: Sequence[Hole], where: str) -> None:
 
 def _fetch(external: External, mirrors: Mirrors, *, renew: bool, check: bool, progress: Progress) -> str:
     """The external's commit, with all its files in the store."""
+    if external.kind != "FetchContent" and not external.variable:
+        raise PreflightError(
+            f"{external.kind}_Add at {external.where} reads no variable, so that nothing can stand for it",
+            action="name the variable that the tree reads in build.external_overrides, or patch the tree to read one",
+        )
     if not external.tag:
         raise PreflightError(
             "it is an archive, which this tool does not fetch", action=f"give a folder of it: {_setting(external)}"
@@ -153,9 +164,13 @@ def _setting(external: External) -> str:
     return f"external_sources: {{{external.name}: FOLDER or URL}} in matrix.local.yaml"
 
 
-def _crates_hole(lock: CrateLock, error: AssayError) -> Hole:
-    names = tuple(f"{crate.name} {crate.version}" for crate in lock.crates)
-    wanted = f"{len(lock.registry)} crates of a registry and {len(lock.git)} of git"
-    return Hole(
-        f"crates of {lock.path}", wanted, error.what, error.action, isinstance(error, PreflightError), members=names
-    )
+def _crates_hole(lock: CrateLock, lack: Lack) -> Hole:
+    names = tuple(f"{crate.name} {crate.version}" for crate in lack.crates)
+    error, first = lack.error, lack.crates[0] if lack.crates else None
+    refused = isinstance(error, PreflightError)
+    if first is not None and first.repository:
+        name = f"git crate {first.name}" if len(names) == 1 else f"git crates {first.name} and {len(names) - 1} more"
+        wanted = f"{first.repository} at {first.commit}"
+        return Hole(name, wanted, error.what, error.action, refused, members=names)
+    wanted = f"{len(names)} crates of a registry" + (f", such as {names[0]}" if names else "")
+    return Hole(f"crates of {lock.path}", wanted, error.what, error.action, refused, members=names)

@@ -6,30 +6,24 @@ what it leaves is held against the lock crate by crate and file by file, and lie
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import json
-import os
-import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from builders.cargo import CARGO_SECONDS, Cargo
+from builders.crateindex import make_registry, sha256_of, sort_crates
 from builders.crates import Crate, CrateLock
 from builders.source_model import Progress, say_nothing
-from qualify.errors import ConfigurationError, PreflightError, UnavailableError
+from builders.store.gitrun import shown
+from qualify.errors import PreflightError, UnavailableError
 from qualify.files import locked, write_atomic
 
-CARGO_SECONDS = 3600
 MAX_FILES = 500_000
+CRATES_IO = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/")
 _COMPLETE = "complete.json"
 _PLACE = "@VENDOR@"  # stands in the kept configuration for the folder, which lies elsewhere in each room
-_NETWORK = re.compile(
-    r"Could(?:n't| not) resolve host|spurious network error|failed to connect|Connection refused|timed? ?out|"
-    r"failed to download|Could not connect|unable to access|download of \S+ failed|network failure|error: 50\d"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +40,20 @@ class Vendored:
 
 
 @dataclass(frozen=True, slots=True)
+class Lack:
+    """Crates that cannot be had, all for one reason: those of the registry, or those of one git repository."""
+
+    crates: tuple[Crate, ...]
+    error: PreflightError | UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
 class Vendoring:
     """How crates come into the store.
 
     ``root`` is the store's folder of crates.  ``registry`` stands for the registry's own: a sparse registry's URL, a
-    local registry (a folder with ``index``), or a folder of vendored crates.  ``replaced`` are beginnings of git URLs
-    with what stands for them.
+    local registry (a folder with ``index``), or a folder of ``.crate`` files; "" is cargo's own way, with the caller's
+    configuration.  ``replaced`` are beginnings of git URLs with what stands for them.
     """
 
     root: Path
@@ -67,105 +69,146 @@ class Vendoring:
         :raises UnavailableError: offline, or no cargo here, or the registry or a repository does not answer.
         :raises PreflightError: what came isn't what the lock says.
         """
+        found = self.attempt(lock, tree)
+        if isinstance(found, Vendored):
+            return found
+        raise next((lack.error for lack in found if isinstance(lack.error, PreflightError)), found[0].error)
+
+    def attempt(self, lock: CrateLock, tree: Path) -> Vendored | tuple[Lack, ...]:
+        """The same, or everything that it lacks at once; what could be had of it stays in the store."""
         found = self.find(lock)
         if found is not None:
             return found
         if self.offline:
-            raise UnavailableError(
+            error = UnavailableError(
                 "the store lacks them, and the network is not to be used",
                 where=lock.path,
                 action="python -m builders fetch TARGET, once, with the network",
             )
-        cargo = shutil.which("cargo")
-        if cargo is None:
-            raise UnavailableError(
+            return self._lacks(lock, error)
+        if shutil.which("cargo") is None:
+            error = UnavailableError(
                 "cargo is not on PATH here, and it is what fetches crates", where=lock.path, action="install Rust"
             )
+            return self._lacks(lock, error)
         self.root.mkdir(parents=True, exist_ok=True)
-        with locked(self.root / lock.sha256, timeout=CARGO_SECONDS, purpose="vendoring crates"):
-            return self.find(lock) or self._fetch(cargo, lock, tree)
+        # One at a time in a store: they share what cargo downloads, and clear away what it unpacks.
+        with locked(self.root / "home", timeout=CARGO_SECONDS, purpose="vendoring crates"):
+            return self.find(lock) or self._fetch(lock, tree)
 
     def find(self, lock: CrateLock) -> Vendored | None:
         """The crates of a lock, if the store has them."""
         folder = self.root / lock.sha256
         try:
             settings = json.loads((folder / _COMPLETE).read_text(encoding="utf-8"))["settings"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
         return Vendored(lock, folder / "crates", str(settings))
 
-    def _fetch(self, cargo: str, lock: CrateLock, tree: Path) -> Vendored:
+    def _fetch(self, lock: CrateLock, tree: Path) -> Vendored | tuple[Lack, ...]:
         self.progress(f"fetching {len(lock.registry)} crates of a registry and {len(lock.git)} of git ({lock.path})")
         part = self.root / f".{lock.sha256}.part"
         shutil.rmtree(part, ignore_errors=True)
-        crates = part / "crates"
-        (part / "home").mkdir(parents=True)
-        (part / "home" / "config.toml").write_text(self._source_settings(), encoding="utf-8")
+        part.mkdir()
+        try:
+            cargo = Cargo(self.root / "home", self.registry, self.replaced)
+            lacks: list[Lack] = []
+            if self.registry and "://" not in self.registry and not (Path(self.registry) / "index").is_dir():
+                lacks += self._lacks_of_folder(lock)
+                if not lacks:
+                    made = make_registry(Path(self.registry), lock.registry, part / "registry")
+                    cargo = Cargo(self.root / "home", str(made), self.replaced)
+            unanswered = self._unanswered(lock, cargo)
+            if unanswered and not lacks:
+                lacks += self._without_git(lock, cargo, part)
+            if lacks or unanswered:
+                return (*lacks, *unanswered)
+            try:
+                return self._vendor(lock, tree, cargo, part)
+            except (PreflightError, UnavailableError) as error:
+                return (self._blamed(lock, error),)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _vendor(self, lock: CrateLock, tree: Path, cargo: Cargo, part: Path) -> Vendored:
         manifest = (tree / lock.path).with_name("Cargo.toml")
         if not manifest.is_file():
             raise PreflightError("no Cargo.toml beside it", where=lock.path, expected="the manifest of the lock")
-        command = [cargo, "vendor", "--locked", "--versioned-dirs", "--manifest-path", str(manifest)]
-        # Without this, vendoring goes to the registry itself, whatever the configuration puts in its place.
-        command += ["--respect-source-config"] if self.registry else []
-        command.append(str(crates))
-        try:
-            done = subprocess.run(
-                command,
-                cwd=part,
-                env=self._environment(part / "home"),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=CARGO_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            shutil.rmtree(part, ignore_errors=True)
-            raise UnavailableError(f"cargo did not end within {CARGO_SECONDS} s", where=lock.path) from error
-        if done.returncode != 0:
-            shutil.rmtree(part, ignore_errors=True)
-            raise _failed(done.stderr, lock)
-        if not lock.crates:
-            crates.mkdir(exist_ok=True)
+        whole = part / "whole"
+        crates = whole / "crates"
+        whole.mkdir()
+        # Without --respect-source-config, vendoring goes to the registry itself, whatever stands in its place here.
+        options = ("--locked", "--versioned-dirs", "--respect-source-config", "--manifest-path", str(manifest))
+        settings = cargo.run(("vendor", *options, str(crates)), part, lock.path).replace(str(crates), _PLACE)
+        crates.mkdir(exist_ok=True)
         prove(lock, crates)
-        shutil.rmtree(part / "home")
-        settings = done.stdout.replace(str(crates), _PLACE)
-        write_atomic(part / _COMPLETE, json.dumps({"settings": settings, "crates": len(lock.crates)}) + "\n")
+        write_atomic(whole / _COMPLETE, json.dumps({"settings": settings, "crates": len(lock.crates)}) + "\n")
         folder = self.root / lock.sha256
         shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
+        whole.rename(folder)
+        cargo.forget_unpacked()
         return Vendored(lock, folder / "crates", settings)
 
-    def _source_settings(self) -> str:
-        """cargo's configuration for fetching: the registry of this site, and git as git does it."""
-        lines = ["[net]", "git-fetch-with-cli = true", "retry = 2"]
-        if self.registry:
-            lines += ["[source.crates-io]", 'replace-with = "site"', "[source.site]"]
-            if "://" in self.registry:
-                url = self.registry if self.registry.startswith("sparse+") else f"sparse+{self.registry}"
-                lines.append(f"registry = {json.dumps(url if url.endswith('/') else url + '/')}")
-            elif (Path(self.registry) / "index").is_dir():
-                lines.append(f"local-registry = {json.dumps(self.registry)}")
-            elif Path(self.registry).is_dir():
-                lines.append(f"directory = {json.dumps(self.registry)}")
-            else:
-                raise ConfigurationError(
-                    f"no folder {self.registry}",
-                    where="matrix.local.yaml: crates",
-                    expected="a sparse registry's URL, a local registry, or a folder of vendored crates",
-                )
-        return "\n".join(lines) + "\n"
+    def _lacks(self, lock: CrateLock, error: UnavailableError) -> tuple[Lack, ...]:
+        """All of a lock that was not downloaded yet, the registry's crates and each repository apart."""
+        lacking = self._not_downloaded(lock)
+        return (*((Lack(lacking, error),) if lacking else ()), *(Lack(each, error) for each in _by_repository(lock)))
 
-    def _environment(self, home: Path) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "GIT_CONFIG"))}
-        pairs = [(f"url.{target}.insteadOf", prefix) for prefix, target in self.replaced.items()]
-        git = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(pairs))}
-        for number, (key, value) in enumerate(pairs):
-            git[f"GIT_CONFIG_KEY_{number}"], git[f"GIT_CONFIG_VALUE_{number}"] = key, value
-        bundle = os.environ.get("SSL_CERT_FILE", "")
-        authorities = {"CARGO_HTTP_CAINFO": bundle} if bundle else {}
-        return {**kept, **git, **authorities, "CARGO_HOME": str(home), "RUSTUP_HOME": _rustup_home()}
+    def _not_downloaded(self, lock: CrateLock) -> tuple[Crate, ...]:
+        cargo = Cargo(self.root / "home")
+        return tuple(
+            crate
+            for crate in lock.registry
+            if all(sha256_of(path) != crate.checksum for path in cargo.downloaded(crate.name, crate.version))
+        )
+
+    def _lacks_of_folder(self, lock: CrateLock) -> list[Lack]:
+        """What a folder of ``.crate`` files doesn't have, or has otherwise."""
+        folder = Path(self.registry)
+        missing, others = sort_crates(folder, lock.registry)
+        lacks = []
+        if missing:
+            what = f"{len(missing)} of {len(lock.registry)} are not in the folder"
+            action = "put the .crate files there, or name a registry: `crates` in matrix.local.yaml"
+            lacks.append(Lack(missing, UnavailableError(what, where=str(folder), action=action)))
+        if others:
+            what = f"{len(others)} are others there than the lock's"
+            action = "replace the files by those whose sha256 stands in the lock"
+            lacks.append(Lack(others, PreflightError(what, where=str(folder), action=action)))
+        return lacks
+
+    def _unanswered(self, lock: CrateLock, cargo: Cargo) -> list[Lack]:
+        """The repositories whose servers don't answer; cargo would stop at the first."""
+        lacks = []
+        for crates in _by_repository(lock):
+            try:
+                cargo.ask(crates[0].repository)
+            except UnavailableError as error:
+                lacks.append(Lack(crates, error))
+        return lacks
+
+    def _without_git(self, lock: CrateLock, cargo: Cargo, part: Path) -> list[Lack]:
+        """Fetch the registry's crates alone; nothing of a registry needs git, so they are a whole of their own."""
+        if not self._not_downloaded(lock):
+            return []
+        folder = part / "registry-alone"
+        folder.mkdir()
+        (folder / "lib.rs").touch()
+        manifest, text = _alone(lock)
+        (folder / "Cargo.toml").write_text(manifest, encoding="utf-8")
+        (folder / "Cargo.lock").write_text(text, encoding="utf-8")
+        try:
+            cargo.run(("fetch", "--manifest-path", str(folder / "Cargo.toml")), part, lock.path)
+        except (PreflightError, UnavailableError) as error:
+            return [Lack(self._not_downloaded(lock) or lock.registry, error)]
+        return []
+
+    def _blamed(self, lock: CrateLock, error: PreflightError | UnavailableError) -> Lack:
+        """The crates that an error of cargo is about: one repository's where it names that, else the registry's."""
+        for crates in _by_repository(lock):
+            if shown(crates[0].repository) in error.what:
+                return Lack(crates, error)
+        return Lack(self._not_downloaded(lock) or lock.crates, error)
 
 
 def prove(lock: CrateLock, crates: Path) -> None:
@@ -206,27 +249,35 @@ def _prove_crate(crate: Crate, folder: Path, where: str, count: int) -> int:
         if count > MAX_FILES or not inside or not path.is_file():
             what = "has too many files" if count > MAX_FILES else f"has no {name}"
             raise PreflightError(f"{crate.name} {crate.version} {what}", where=where)
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        if sha256_of(path) != digest:
             raise PreflightError(f"{crate.name} {crate.version}: {name} is not the file that was packed", where=where)
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    if extra := sorted(there - files.keys() - {".cargo-checksum.json"}):
+        raise PreflightError(f"{crate.name} {crate.version} has {extra[0]}, which was not packed", where=where)
     return count
 
 
-def _failed(stderr: str, lock: CrateLock) -> UnavailableError | PreflightError:
-    """What cargo said, told apart: the network, or the lock."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error:")]
-    # cargo says what it was doing, and last, below the last "Caused by:", why that failed.
-    causes = [after for before, after in itertools.pairwise(lines) if before == "Caused by:"]
-    said = (causes[-1:] or errors or lines or ["no word"])[0].removeprefix("error: ")
-    if _NETWORK.search(stderr):
-        return UnavailableError(
-            f"cargo can't fetch them: {said}",
-            where=lock.path,
-            action="mend the network, or name a registry that answers: `crates` in matrix.local.yaml",
+def _by_repository(lock: CrateLock) -> list[tuple[Crate, ...]]:
+    found: dict[str, list[Crate]] = {}
+    for crate in lock.git:
+        found.setdefault(crate.repository, []).append(crate)
+    return [tuple(crates) for crates in found.values()]
+
+
+def _alone(lock: CrateLock) -> tuple[str, str]:
+    """A manifest that asks for the registry's crates of a lock, each in its exact version, and its ``Cargo.lock``."""
+    manifest = '[package]\nname = "wheel-assay-crates"\nversion = "0.0.0"\nedition = "2021"\n'
+    manifest += '[lib]\npath = "lib.rs"\n[dependencies]\n'
+    packages = ["version = 3\n"]
+    for number, crate in enumerate(lock.registry):
+        version = crate.version.partition("+")[0]  # what stands behind a plus tells no versions apart
+        wanted = {"package": crate.name, "version": f"={version}"}
+        if crate.registry not in CRATES_IO:
+            wanted["registry-index"] = crate.registry.removeprefix("registry+")
+        words = ", ".join(f"{key} = {json.dumps(value)}" for key, value in wanted.items())
+        manifest += f"c{number} = {{ {words}, default-features = false }}\n"
+        packages.append(
+            f'[[package]]\nname = "{crate.name}"\nversion = "{crate.version}"\n'
+            f'source = {json.dumps(crate.registry)}\nchecksum = "{crate.checksum}"\n'
         )
-    return PreflightError(f"cargo vendor failed: {said}", where=lock.path, action="see what the tree's lock asks for")
-
-
-def _rustup_home() -> str:
-    """rustup finds its toolchains from CARGO_HOME's neighbour, unless it is told."""
-    return os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup")
+    return manifest, "\n".join(packages)
