@@ -55,7 +55,7 @@ class External:
 
 
 @dataclass(frozen=True)
-class _Placed:
+class Placed:
     """A command with the file it stands in, and all its branches, those of the ``include`` among them."""
 
     file: str
@@ -82,7 +82,7 @@ def read_externals(
     :param folders: name -> the folder in the source that its variable points at.
     :param needed: whether this build needs any.
     """
-    reading = _Reading(tree)
+    reading = Reading(tree)
     commands = reading.all_commands(globs)
     settings = Settings((placed.command, placed.branches) for placed in commands)
     found: dict[tuple[str, str, str], External] = {}
@@ -115,7 +115,7 @@ def read_externals(
     return tuple(found.values()), tuple(dict.fromkeys(reading.unread))
 
 
-class _Reading:
+class Reading:
     """The CMake files of one tree as one list of commands, in the order in which CMake meets them."""
 
     def __init__(self, tree: Path) -> None:
@@ -127,8 +127,8 @@ class _Reading:
         self._blocks = 0
         self._count = 0
 
-    def all_commands(self, globs: Sequence[str]) -> list[_Placed]:
-        found: list[_Placed] = []
+    def all_commands(self, globs: Sequence[str]) -> list[Placed]:
+        found: list[Placed] = []
         for pattern in globs:
             paths = sorted(path for path in self.tree.glob(pattern) if path.is_file())
             if not paths:
@@ -138,7 +138,7 @@ class _Reading:
                     found += self._file(path.resolve(), (), ())
         return found
 
-    def _file(self, path: Path, outer: tuple[Branch, ...], stack: tuple[Path, ...]) -> Iterator[_Placed]:
+    def _file(self, path: Path, outer: tuple[Branch, ...], stack: tuple[Path, ...]) -> Iterator[Placed]:
         name = self._name(path)
         # The block numbers of each inclusion are its own, or two inclusions would exclude each other.
         offset = self._blocks
@@ -151,7 +151,7 @@ class _Reading:
                     self.unread.append(f"{name}:{command.line}: more than {MAX_COMMANDS} commands in all")
                 return
             own = tuple(replace(branch, block=branch.block + offset) for branch in command.branches)
-            yield _Placed(name, command, outer + own)
+            yield Placed(name, command, outer + own)
             included = self._included(path, command)
             if included is not None and included not in stack and included != path:
                 yield from self._file(included, outer + own, (*stack, path))
@@ -197,7 +197,7 @@ class _Reading:
 
 
 def _declared(
-    placed: _Placed, index: int, settings: Settings, variables: Mapping[str, str], unread: list[str]
+    placed: Placed, index: int, settings: Settings, variables: Mapping[str, str], unread: list[str]
 ) -> Iterator[External]:
     """What one declaring command names; several where variables differ by branch, nothing for a local folder."""
     where = f"{placed.file}:{placed.command.line}"

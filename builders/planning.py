@@ -30,6 +30,7 @@ from builders.requirements_lock import lock_lines, locked_elsewhere, locked_for,
 from builders.requirements_overrides import file_differences, overridden
 from builders.source import open_source
 from builders.source_model import Progress, Source, say_nothing
+from builders.toolfloors import Floor, cargo_floor, compiler_floor, raised
 from builders.toolkit import PINS, pinned_toolkit
 from builders.toolsearch import Host, demands, this_host
 from qualify.errors import UsageError
@@ -163,7 +164,10 @@ def make_plan(
         locked=lock_lines(locked),
         environment=dict(sorted(environment.items())),
         refused_environment=build.refused_environment,
-        tools=demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
+        tools=raised(
+            demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
+            tool_floors(source, build, known_variables(build, environment)),
+        ),
         externals=tuple(replace(e, fault=copy_fault(e)) if e.needed else e for e in externals),
         unread=unread if needs_externals else (),
         repair=build.repair,
@@ -264,6 +268,14 @@ def allowed(build: Build, caller: Mapping[str, str]) -> dict[str, str]:
         if any(fnmatchcase(name, pattern) for pattern in build.allowed_environment)
         and not any(fnmatchcase(name, pattern) for pattern in build.refused_environment)
     }
+
+
+def tool_floors(source: Source, build: Build, variables: Mapping[str, str]) -> tuple[Floor | None, ...]:
+    """What the tree itself says of the oldest tools that it takes."""
+    return (
+        compiler_floor(source.tree, build.external_sources, variables) if build.external_sources else None,
+        cargo_floor(source.tree, build.rust.toolchain) if build.rust else None,
+    )
 
 
 def threads_of(build: Build, environment: Mapping[str, str]) -> int:

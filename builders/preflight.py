@@ -26,6 +26,7 @@ from builders.preflight_surroundings import (
     judge_resources,
     judge_torch,
 )
+from builders.preflight_toolkit import judge_toolkit
 from builders.preflight_tools import judge_headers, judge_tools
 from builders.requirements import Environment, unmet
 from builders.toolsearch import (
@@ -55,7 +56,6 @@ __all__ = [
     "refuse_if_unmet",
     "request_for",
     "static_requirements_met",
-    "unmet_of_backend",
 ]
 
 # Runs a Python 3.8 or newer with these arguments where the build will run, and returns what it wrote to stdout.
@@ -135,15 +135,6 @@ def ask_backend(request: Request, facts: Facts, run: Run) -> Facts:
     return {**facts, "hook": hook, "hook_asked": True}
 
 
-def unmet_of_backend(facts: Facts) -> tuple[str, ...]:
-    """What the build backend's hook asks for and the interpreter lacks; () where it wasn't asked."""
-    hook = facts.get("hook")
-    if not hook or hook["failed"] or not facts.get("interpreter"):
-        return ()
-    installed = Environment.of(facts["interpreter"])
-    return tuple(text for text in hook["requirements"] if unmet(text, installed))
-
-
 def _run(request: Request, run: Run) -> Facts:
     answer = run(["-c", collector_source(), json.dumps(request.to_json())])
     lines = answer.strip().splitlines()
@@ -175,6 +166,7 @@ def judge(
         *judge_environment(facts),
         *judge_interpreter(plan.python, facts),
         *judge_tools(plan.tools, facts, plan=plan, brought=brought),
+        *(judge_toolkit(facts) if "nvcc" not in brought else ()),
         *judge_headers(facts, demanded=any(tool.name == "python.h" for tool in plan.tools)),
         *judge_requirements(plan, facts, environment_follows=environment_follows),
         *judge_torch(plan, facts, environment_follows=environment_follows),
@@ -229,6 +221,7 @@ def judge_tools_alone(
     return (
         *judge_environment(facts),
         *judge_tools(tools, facts, plan=None),
+        *judge_toolkit(facts),
         *judge_headers(facts, demanded=any(tool.name == "python.h" for tool in tools)),
         *judge_resources(facts, memory=build.memory_per_job * GB, disk=build.disk * GB),
     )

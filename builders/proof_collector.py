@@ -6,7 +6,7 @@ symbols and which containers of device code they hold (ELF: gABI; fat binary con
 own tools walk them).
 """
 
-# ruff: noqa: PTH118, PTH123, PTH208
+# ruff: noqa: PTH114, PTH118, PTH123, PTH208
 from __future__ import annotations
 
 import hashlib

@@ -28,6 +28,16 @@ def vendoring_for(loaded: LoadedMatrix, *, offline: bool = False, progress: Prog
     )
 
 
+def in_store(plan: Plan, mirrors: Mirrors) -> frozenset[str]:
+    """The names of needed external sources that the store has whole, at their exact commits; nobody is asked."""
+    found = set()
+    for external in plan.needed_externals:
+        mirror = mirrors.find(external.fetched_from or external.repository) if external.commit else None
+        if mirror is not None and mirror.has(external.commit):
+            found.add(external.name)
+    return frozenset(found)
+
+
 def crate_locks_of(loaded: LoadedMatrix, source: Source, plan: Plan) -> tuple[CrateLock, ...]:
     """The locks whose crates a plan needs."""
     rust = loaded.matrix.build.rust

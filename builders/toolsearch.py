@@ -126,6 +126,7 @@ def question(tool: ToolDemand) -> dict[str, Any]:
         "arguments": ["--version"],
         "lists": list(lists),
         "marks": list(marks),
+        "beside": ["ptxas"] if tool.name == "nvcc" else [],
     }
 
 

@@ -7,7 +7,7 @@ of the project's code only the build backend's hook runs, and only where the req
 """
 
 # Paths are plain strings here: they go into JSON, and they may be of another machine.
-# ruff: noqa: PTH100, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH207
+# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH207
 from __future__ import annotations
 
 import fnmatch
@@ -211,12 +211,31 @@ def asked(path: str, tool: dict[str, Any], environment: dict[str, str]) -> dict[
     text = (answer["output"].strip() or answer["errors"].strip())[:OUTPUT]
     marked = all(os.path.isdir(os.path.join(os.path.dirname(path), "..", mark)) for mark in tool.get("marks", []))
     found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "marked": marked, "lists": {}}
+    found["real"] = os.path.realpath(path)
+    found["beside"] = {
+        name: beside(os.path.join(os.path.dirname(found["real"]), name), environment) for name in tool.get("beside", [])
+    }
     if answer["status"] == 0:
         for argument in tool.get("lists", []):
             listed = execute([path, argument], environment, PROBE_SECONDS)
             if listed["status"] == 0:
                 found["lists"][argument] = listed["output"].split()[:500]
     return found
+
+
+def beside(path: str, environment: dict[str, str]) -> dict[str, Any]:
+    """A program that has to lie beside another one, and what it says of its version."""
+    if not os.access(path, os.X_OK):
+        return {"path": path, "status": -1, "output": "not there"}
+    answer = execute([path, "--version"], environment, PROBE_SECONDS)
+    return {"path": path, "status": answer["status"], "output": (answer["output"] or answer["errors"]).strip()[:OUTPUT]}
+
+
+def cuda_home(environment: dict[str, str]) -> dict[str, str]:
+    """What CUDA_HOME says, and the compiler that it leads to; "" where it is not set or leads to none."""
+    home = environment.get("CUDA_HOME", "")
+    nvcc = os.path.join(home, "bin", "nvcc") if home else ""
+    return {"value": home, "nvcc": os.path.realpath(nvcc) if nvcc and os.path.exists(nvcc) else ""}
 
 
 def look_for_headers(interpreter: dict[str, Any], patterns: list[str], environment: dict[str, str]) -> dict[str, Any]:
@@ -375,6 +394,7 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
         "cores": cores(),
         "disk": disk(request.get("folders") or []),
         "emulated": emulated(),
+        "cuda_home": cuda_home(environment),
         "hook": None,
     }
     look_in = facts["looked_in"] = folders_to_look_in(request.get("look_in") or [], environment, known)

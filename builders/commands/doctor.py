@@ -14,7 +14,8 @@ from builders.commands import add_plan_arguments, assignments
 from qualify.errors import ExitCode
 
 if TYPE_CHECKING:
-    from builders.preflight import Item
+    from builders.plan import Plan
+    from builders.preflight import Facts, Item
     from qualify.matrix import LoadedMatrix
 
 HELP = "look whether this host has what a build needs"
@@ -37,6 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="host",
         help="host: with what is here (default); isolated: requirements and toolkit are installed first",
     )
+    parser.add_argument(
+        "--runtime", action="store_true", help="what a GPU's host needs to compile kernels while it serves"
+    )
+    parser.add_argument(
+        "--in-container",
+        action="store_true",
+        help="look inside a container of the target's image, which is made where it isn't there",
+    )
     parser.add_argument("--static", action="store_true", help="do not run the build backend's hook")
     parser.add_argument("--no-network", action="store_true", help="as if the build could fetch nothing")
     parser.add_argument("--scratch", type=Path, default=None, metavar="DIR", help="where the build would lie")
@@ -56,14 +65,71 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     scratch = arguments.scratch or (
         loaded.folder(loaded.local.folders.scratch) if loaded.local.folders.scratch else Path(tempfile.gettempdir())
     )
-    if arguments.target is None:
+    if arguments.runtime:
+        items = _look_at_runtime(loaded, arguments, look_in)
+    elif arguments.target is None:
         items = _look_at_host(loaded, arguments, look_in, scratch)
     else:
         items = _look_at_target(loaded, arguments, look_in, scratch)
     code = show(items, as_json=arguments.json)
-    if code and arguments.target is not None and arguments.requirement_mode == "host":
+    if code and arguments.target is not None and arguments.requirement_mode == "host" and not arguments.runtime:
         print(_HOST_MODE, file=sys.stderr)
     return code
+
+
+def _look_at_runtime(loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str]) -> tuple[Item, ...]:
+    """On the host that serves: what FlashInfer and Triton compile with."""
+    from builders.planning import chosen_target
+    from builders.preflight_runtime import judge_runtime
+
+    capability = chosen_target(loaded, arguments.target).compute_capability if arguments.target else ""
+    return judge_runtime(arguments.python or sys.executable, capability, look_in)
+
+
+def _look_at_engine(loaded: LoadedMatrix, target: str, engine: str) -> tuple[Item, ...]:
+    """The engine that would build a target: does it answer, with which API."""
+    from builders.enginehosts import host_for
+    from builders.engines import engine_named
+    from builders.preflight_items import Item, Status
+    from qualify.errors import UnavailableError
+
+    _, host = host_for(loaded, target)
+    wanted = engine if engine and engine != "auto" else "docker"
+    try:
+        info = engine_named(wanted, host).info()
+    except UnavailableError as error:
+        # Without Docker, `auto` takes this host where it is the target's machine.
+        optional = engine in ("", "auto") and host is None
+        return (
+            Item("engine", Status.ABSENT, expected=wanted, action=f"{error.what}; {error.action}", optional=optional),
+        )
+    said = f"{info.name} {info.version}" + (f", API {info.api}" if info.api else "")
+    return (Item("engine", Status.FOUND, version=f"{said}, {info.cores} cores, {info.memory / 1e9:.0f} GB"),)
+
+
+def _look_in_container(loaded: LoadedMatrix, arguments: argparse.Namespace, plan: Plan, look_in: list[str]) -> Facts:
+    """The facts of a container of the target's image, without a network."""
+    from builders.bases import role_for, wish_for
+    from builders.enginehosts import host_for
+    from builders.engines import RoomRequest, engine_named
+    from builders.inroom import room_machine
+    from builders.preflight import collect, request_for
+    from builders.progress import Console
+    from builders.stations import run_collector
+
+    _, host = host_for(loaded, plan.target)
+    engine = engine_named("docker", host)
+    machine = room_machine(plan, engine.info())
+    wanted = RoomRequest(
+        build_id=f"doctor-{plan.key()[:8]}",
+        machine=machine,
+        role=role_for("cross" if machine != plan.machine else "native"),
+        base=wish_for(plan.target, loaded.matrix.targets[plan.target].base, loaded.local),
+        environment_key="doctor",
+    )
+    with engine.open(wanted, Console(sys.stderr)) as room:
+        asked = request_for(plan, look_in=look_in, environment=assignments(arguments.env), network=False)
+        return collect(asked, lambda command: run_collector(room, None, {}, command))
 
 
 def _look_at_host(
@@ -87,7 +153,11 @@ def _look_at_target(
 ) -> tuple[Item, ...]:
     from builders.planning import chosen_target, make_plan
     from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
+    from builders.preflight_sources import judge_claims, judge_crates
     from builders.source import open_source
+    from builders.sourcing import crate_locks_of, in_store, mirrors_for, vendoring_for
+    from builders.store import store_of
+    from builders.store.claims import stale_claims
     from builders.toolsearch import run_here
     from qualify.scratch import scratch_folder
 
@@ -108,7 +178,16 @@ def _look_at_target(
             overrides=assignments(arguments.set),
             arch_list=arguments.arch_list,
         )
+        known = (
+            *_look_at_engine(loaded, plan.target, arguments.engine),
+            *judge_crates(crate_locks_of(loaded, source, plan), vendoring_for(loaded)),
+            *judge_claims(stale_claims(store_of(loaded).claims)),
+        )
+        stored = in_store(plan, mirrors_for(loaded))
         say("looking")
+        if arguments.in_container:
+            facts = _look_in_container(loaded, arguments, plan, look_in)
+            return (*known, *judge(plan, facts, environment_follows=True, in_store=stored))
         request = request_for(
             plan,
             python=arguments.python,
@@ -122,7 +201,7 @@ def _look_at_target(
             tree = open_source(loaded, folder / "whole", progress=say).tree
             say("asking the build backend")
             facts = ask_backend(replace(request, hook=hook_of(plan, str(tree))), facts, run_here)
-        return judge(plan, facts, environment_follows=follows)
+        return (*known, *judge(plan, facts, environment_follows=follows, in_store=stored))
 
 
 def show(items: tuple[Item, ...], *, as_json: bool) -> ExitCode:

@@ -1,0 +1,183 @@
+"""What the doctor says of toolkits, floors of the tree, the store, and the host that serves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.cli import main
+from builders.crates import CrateLock
+from builders.preflight_items import Item, Status
+from builders.preflight_runtime import assembles, judge_runtime
+from builders.preflight_sources import judge_claims, judge_crates
+from builders.preflight_toolkit import judge_toolkit
+from builders.store.claims import Claim
+from builders.toolfloors import cargo_floor, compiler_floor, raised
+from builders.toolsearch import ToolDemand
+from builders.toolsearch_collector import collect
+from builders.vendor import Vendoring
+from tests.unit.builders_support import make_tool, sdist_matrix, write_tree
+
+NVCC = 'case "$1" in --list*) ;; *) echo "Cuda compilation tools, release 13.0, V13.0.88";; esac'
+PTXAS = 'echo "ptxas: NVIDIA (R) Ptx optimizing assembler"; echo "Cuda compilation tools, release {0}, V{0}.88"'
+ASKED = {"name": "nvcc", "commands": ["nvcc"], "arguments": ["--version"], "marks": ["nvvm"], "beside": ["ptxas"]}
+
+
+def toolkit(folder: Path, *, ptxas: str = "13.0") -> Path:
+    make_tool(folder / "bin", "nvcc", NVCC)
+    if ptxas:
+        make_tool(folder / "bin", "ptxas", PTXAS.format(ptxas))
+    (folder / "nvvm").mkdir()
+    return folder
+
+
+def looked(path: str, look_in: tuple[str, ...] = (), **environment: str) -> dict[str, Item]:
+    asked = {"environment": {"PATH": path, "CUDA_HOME": "", **environment}, "tools": [ASKED], "look_in": look_in}
+    return {item.name: item for item in judge_toolkit(collect(asked))}
+
+
+def test_a_whole_toolkit_on_path(tmp_path: Path) -> None:
+    home = toolkit(tmp_path / "cuda")
+    items = looked(f"{home}/bin")
+    assert items["ptxas"].render() == f"ptxas: found (13.0.88 at {home}/bin/ptxas)"
+    assert items["CUDA_HOME"].status is Status.FOUND
+    assert looked(f"{home}/bin", CUDA_HOME=str(home))["CUDA_HOME"].path == str(home)
+
+
+def test_a_ptxas_of_another_toolkit_or_none(tmp_path: Path) -> None:
+    other = looked(f"{toolkit(tmp_path / 'a', ptxas='12.8')}/bin")["ptxas"]
+    assert (other.status, other.version) == (Status.WRONG_VERSION, "12.8.88")
+    assert "two toolkits" in other.action
+    none = looked(f"{toolkit(tmp_path / 'b', ptxas='')}/bin")["ptxas"]
+    assert none.status is Status.ABSENT
+    assert "not there" in none.action
+
+
+def test_a_cuda_home_that_leads_elsewhere(tmp_path: Path) -> None:
+    home, other = toolkit(tmp_path / "a"), toolkit(tmp_path / "b")
+    wrong = looked(f"{home}/bin", CUDA_HOME=str(other))["CUDA_HOME"]
+    assert wrong.status is Status.UNMET
+    assert f'export CUDA_HOME="{home}"' in wrong.action
+    assert f"leads to {other}/bin/nvcc" in wrong.action
+    empty = looked(f"{home}/bin", CUDA_HOME=str(tmp_path))["CUDA_HOME"]
+    assert "has no bin/nvcc" in empty.action
+
+
+def test_an_nvcc_on_path_that_only_calls_another(tmp_path: Path) -> None:
+    home = toolkit(tmp_path / "cuda")
+    script = make_tool(tmp_path / "bin", "nvcc", f'exec {home}/bin/nvcc "$@"')
+    path = f"{script.parent}:/usr/bin:/bin"
+    unset = looked(path, (f"{home}/bin",))["CUDA_HOME"]
+    assert unset.status is Status.UNMET
+    assert f'export CUDA_HOME="{home}"' in unset.action
+    assert looked(path, (f"{home}/bin",), CUDA_HOME=str(home))["CUDA_HOME"].status is Status.FOUND
+
+
+CMAKE = """\
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS "11.3")
+  message(FATAL_ERROR "GCC >= 11.3")
+endif()
+if(DEVICE STREQUAL "cuda" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  message(FATAL_ERROR "GCC >= 13")
+endif()
+if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS "99")
+  message(WARNING "old")
+endif()
+if(CMAKE_C_COMPILER_VERSION VERSION_LESS "98")
+  message(FATAL_ERROR "another compiler")
+endif()
+"""
+
+
+@pytest.mark.parametrize(("device", "version", "line"), [("cuda", "13", 5), ("cpu", "11.3", 2)])
+def test_the_compiler_s_floor_is_the_tree_s_own(tmp_path: Path, device: str, version: str, line: int) -> None:
+    write_tree(tmp_path, {"CMakeLists.txt": CMAKE})
+    floor = compiler_floor(tmp_path, ["CMakeLists.txt"], {"DEVICE": device})
+    assert floor is not None
+    assert (floor.version, floor.where) == (version, f"CMakeLists.txt:{line}")
+    demand = ToolDemand("c++", ("c++",), "12", "the matrix")
+    (held,) = raised([demand], [floor])
+    assert held.minimum == (version if device == "cuda" else "12")
+    assert held.why == ("CMakeLists.txt:5 says so" if device == "cuda" else "the matrix")
+
+
+def test_a_tree_without_such_a_floor(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"CMakeLists.txt": "project(x)\n"})
+    assert compiler_floor(tmp_path, ["CMakeLists.txt"], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [('[toolchain]\nchannel = "1.95"\n', "1.95"), ("1.80.1\n", "1.80.1"), ('[toolchain]\nchannel = "stable"\n', "")],
+)
+def test_cargo_s_floor_is_the_toolchain_file(tmp_path: Path, text: str, version: str) -> None:
+    (tmp_path / "rust-toolchain.toml").write_text(text)
+    floor = cargo_floor(tmp_path, "rust-toolchain.toml")
+    assert (floor.version if floor else "") == version
+
+
+def test_crates_and_abandoned_builds_are_told_and_refuse_nothing(tmp_path: Path) -> None:
+    (absent,) = judge_crates([CrateLock("Cargo.lock", "0" * 64, ())], Vendoring(tmp_path))
+    assert (absent.status, absent.refuses) == (Status.ABSENT, False)
+    claim = Claim("t", "host", "host/12/34", "yesterday", "yesterday", 1, "/its.log", "x86_64-sm90")
+    (told,) = judge_claims([claim])
+    assert "process 12 on host began it yesterday and has ended" in told.render()
+    assert "/its.log" in told.action
+    assert not told.refuses
+
+
+def test_the_doctor_names_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    loaded = sdist_matrix(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    main(["doctor", "x86_64-sm90", "--matrix", str(loaded.path), "--static", "--json", "--no-network"])
+    items = {item["name"]: item for item in json.loads(capsys.readouterr().out)["items"]}
+    assert items["engine"]["status"] == "absent"
+    assert items["engine"]["refuses"] is False, "auto builds on this host where Docker does not answer"
+    main(["doctor", "x86_64-sm90", "--matrix", str(loaded.path), "--static", "--json", "--engine", "docker"])
+    items = {item["name"]: item for item in json.loads(capsys.readouterr().out)["items"]}
+    assert items["engine"]["refuses"] is True
+
+
+def with_triton(folder: Path, ptxas: str) -> str:
+    """An interpreter whose triton brings a ptxas that is this script."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    site = subprocess.check_output([str(python), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"])
+    triton = Path(site.decode().strip()) / "triton"
+    write_tree(triton, {"__init__.py": "raise ImportError('it is not imported')\n"})
+    make_tool(triton / "backends" / "nvidia" / "bin", "ptxas", ptxas)
+    return str(python)
+
+
+def test_the_ptxas_of_triton_has_to_know_the_gpu(tmp_path: Path) -> None:
+    known = 'case "$1" in -arch=sm_121) exit 0;; esac; '
+    knows = known + 'echo "ptxas fatal : Value is not defined for option gpu-name"; exit 1'
+    python = with_triton(tmp_path / "venv", knows)
+    items = {item.name: item for item in judge_runtime(python, "12.1", ())}
+    assert items["ptxas of Triton"].status is Status.FOUND
+    items = {item.name: item for item in judge_runtime(python, "11.0", ())}
+    refused = items["ptxas of Triton"]
+    assert refused.status is Status.WRONG_VERSION
+    assert "Value is not defined for option gpu-name" in refused.action
+    assert "TRITON_PTXAS_PATH" in refused.action
+
+
+def test_an_interpreter_without_triton_is_told(tmp_path: Path) -> None:
+    items = {item.name: item for item in judge_runtime(sys.executable, "12.1", ())}
+    assert items["ptxas of Triton"].status is Status.ABSENT
+    assert not items["ptxas of Triton"].refuses
+    assert items["GPU"].status in (Status.NOT_LOOKED_AT, Status.FOUND, Status.UNMET)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas on PATH")
+def test_a_real_ptxas_is_asked_by_a_real_kernel() -> None:
+    ptxas = shutil.which("ptxas")
+    assert ptxas is not None
+    assert assembles(ptxas, "9.0") == ""
+    assert "sm_77" in assembles(ptxas, "7.7")
