@@ -87,6 +87,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session
+def fetch(session: nox.Session) -> None:
+    """Fill the store for TARGET… (default: all): external sources and crates, so that builds need no network."""
+    _install(session)
+    _run(session, "builders", "fetch", *(session.posargs or ["--all"]))
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Resolve the build requirements of TARGET and lock them, each by its sha256."""
     _install(session)

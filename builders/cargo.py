@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from builders.store.gitrun import remote, shown
-from qualify.errors import ConfigurationError, PreflightError, UnavailableError
+from qualify.errors import PreflightError, UnavailableError
 
 CARGO_SECONDS = 3600
 ASK_SECONDS = 120.0  # for a git server to say that it is there
@@ -27,7 +27,7 @@ _NETWORK = re.compile(
     r"Could(?:n't| not) resolve host|spurious network error|failed to connect|Connection refused|timed? ?out|"
     r"failed to download|Could not connect|unable to access|download of \S+ failed|network failure|error: 50\d"
 )
-_UPDATING = re.compile(r"Unable to update (\S+?)(?:[?#]\S*)?$", re.MULTILINE)
+_UPDATING = re.compile(r"unable to update (\S+://\S+?)(?:[?#]\S*)?$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,8 @@ class Cargo:
         if "://" in self.registry:
             url = self.registry if self.registry.startswith("sparse+") else f"sparse+{self.registry}"
             lines.append(f"registry = {json.dumps(url if url.endswith('/') else url + '/')}")
-        elif (Path(self.registry) / "index").is_dir():
-            lines.append(f"local-registry = {json.dumps(self.registry)}")
         else:
-            raise ConfigurationError(
-                f"no registry in {self.registry}",
-                where="matrix.local.yaml: crates",
-                expected="a sparse registry's URL, a local registry (with index), or a folder of .crate files",
-            )
+            lines.append(f"local-registry = {json.dumps(self.registry)}")
         return "\n".join(lines) + "\n"
 
     def _addresses(self) -> list[tuple[str, str]]:

@@ -126,7 +126,9 @@ class Vendoring:
             try:
                 return self._vendor(lock, tree, cargo, part)
             except (PreflightError, UnavailableError) as error:
-                return (self._blamed(lock, error),)
+                lack = self._blamed(lock, error)
+                by_git = any(crate.repository for crate in lack.crates[:1])
+                return (*(self._without_git(lock, cargo, part) if by_git else ()), lack)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 

@@ -15,11 +15,11 @@ import pytest
 
 from builders.crates import CrateLock, read_crate_locks
 from builders.filling import cargo_settings
-from builders.vendor import Vendoring, prove
+from builders.vendor import Lack, Vendored, Vendoring, prove
 from qualify.errors import PreflightError, UnavailableError
 from qualify.matrix.model import Rust
 from tests.support.crateregistry import Registry, crate_registry
-from tests.support.gitserver import git_server
+from tests.support.gitserver import GitServer, git_server
 from tests.unit.builders_support import git, write_tree
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not on PATH")
@@ -33,6 +33,7 @@ class Rusty:
 
     tree: Path
     registry: Registry
+    server: GitServer
     vendoring: Vendoring
 
     @property
@@ -66,6 +67,7 @@ def rusty(tmp_path: Path) -> Iterator[Rusty]:
         yield Rusty(
             tree,
             registry,
+            server,
             Vendoring(
                 tmp_path / "store",
                 registry=registry.url,
@@ -159,9 +161,113 @@ def test_a_registry_that_is_gone_is_told_from_a_wrong_lock(rusty: Rusty) -> None
         rusty.vendoring.ensure(rusty.lock, rusty.tree)
 
 
+def names(lacks: object) -> list[list[str]]:
+    assert isinstance(lacks, tuple)
+    assert all(isinstance(lack, Lack) for lack in lacks)
+    return [[crate.name for crate in lack.crates] for lack in lacks]
+
+
+@needs_cargo
+def test_a_git_server_that_is_gone_hides_no_registry_that_is_gone(rusty: Rusty) -> None:
+    gone = replace(rusty.vendoring, registry="http://127.0.0.1:9/")
+    rusty.server.down = True
+    lacks = gone.attempt(rusty.lock, rusty.tree)
+    assert names(lacks) == [["inner", "outer"], ["odd"]]
+    assert isinstance(lacks, tuple)
+    assert all(isinstance(lack.error, UnavailableError) for lack in lacks)
+    assert "the server does not answer" in lacks[1].error.what
+    assert lacks[1].error.where == GIT
+
+
+@needs_cargo
+def test_what_could_be_had_stays_had(rusty: Rusty) -> None:
+    """With git gone the registry's crates are fetched all the same, and not asked for again."""
+    rusty.server.down = True
+    assert names(rusty.vendoring.attempt(rusty.lock, rusty.tree)) == [["odd"]]
+    assert names(replace(rusty.vendoring, offline=True).attempt(rusty.lock, rusty.tree)) == [["odd"]]
+    rusty.server.down = False
+    for path in [path for path in rusty.registry.files if path.endswith(".crate")]:
+        del rusty.registry.files[path]
+    assert isinstance(rusty.vendoring.attempt(rusty.lock, rusty.tree), Vendored)
+    assert not list(rusty.vendoring.root.glob(".*.part"))
+    assert not (rusty.vendoring.root / "home" / "registry" / "src").exists()
+
+
+@needs_cargo
+def test_a_commit_that_its_repository_lacks_is_laid_to_it(rusty: Rusty) -> None:
+    lost = "0" * 39 + "1"
+    commit = rusty.lock.git[0].commit
+    for path in (rusty.tree / "Cargo.toml", rusty.tree / "Cargo.lock"):
+        path.write_text(path.read_text().replace(commit, lost))
+    (lack,) = rusty.vendoring.attempt(rusty.lock, rusty.tree)  # type: ignore[misc]
+    assert [crate.name for crate in lack.crates] == ["odd"]
+    assert isinstance(lack.error, PreflightError)
+    assert GIT in lack.error.what
+    rusty.registry.files.clear()
+    shutil.rmtree(rusty.vendoring.root)
+    assert names(rusty.vendoring.attempt(rusty.lock, rusty.tree)) == [["inner", "outer"], ["odd"]]
+
+
+def crate_files(rusty: Rusty, folder: Path) -> Path:
+    folder.mkdir()
+    for path, data in rusty.registry.files.items():
+        if path.endswith(".crate"):
+            (folder / Path(path).name).write_bytes(data)
+    return folder
+
+
+@needs_cargo
+def test_a_folder_of_crate_files_stands_for_the_registry(rusty: Rusty, tmp_path: Path) -> None:
+    folder = crate_files(rusty, tmp_path / "files")
+    rusty.registry.files.clear()
+    vendored = replace(rusty.vendoring, registry=str(folder)).ensure(rusty.lock, rusty.tree)
+    assert sorted(path.name for path in vendored.folder.iterdir()) == ["inner-1.0.0", "odd-0.3.0", "outer-2.0.0"]
+    assert str(tmp_path) not in vendored.settings
+
+
+@needs_cargo
+def test_a_folder_that_lacks_crates_says_which(rusty: Rusty, tmp_path: Path) -> None:
+    folder = crate_files(rusty, tmp_path / "files")
+    site = replace(rusty.vendoring, registry=str(folder))
+    (folder / "inner-1.0.0.crate").unlink()
+    (folder / "outer-2.0.0.crate").write_bytes(b"another")
+    rusty.server.down = True
+    lacks = site.attempt(rusty.lock, rusty.tree)
+    assert names(lacks) == [["inner"], ["outer"], ["odd"]]
+    assert isinstance(lacks, tuple)
+    assert [type(lack.error) for lack in lacks] == [UnavailableError, PreflightError, UnavailableError]
+    assert lacks[0].error.what == "1 of 2 are not in the folder"
+    with pytest.raises(PreflightError, match="1 are others there than the lock's"):
+        site.ensure(rusty.lock, rusty.tree)
+
+
+@needs_cargo
+def test_the_caller_s_own_configuration_says_where_the_registry_is(
+    rusty: Rusty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.toml").write_text(
+        f'[source.crates-io]\nreplace-with = "near"\n[source.near]\nregistry = "sparse+{rusty.registry.url}"\n'
+    )
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "mine"))
+    vendored = replace(rusty.vendoring, registry="").ensure(rusty.lock, rusty.tree)
+    assert len(list(vendored.folder.iterdir())) == 3
+    assert list((tmp_path / "mine").iterdir()) == [tmp_path / "mine" / "config.toml"]
+
+
+@needs_cargo
+def test_a_folder_that_is_no_registry_is_refused(rusty: Rusty, tmp_path: Path) -> None:
+    lacks = replace(rusty.vendoring, registry=str(tmp_path / "nowhere")).attempt(rusty.lock, rusty.tree)
+    assert names(lacks) == [["inner", "outer"]]
+
+
 def test_offline_and_not_there(rusty: Rusty) -> None:
     with pytest.raises(UnavailableError, match="the store lacks them, and the network is not to be used"):
         replace(rusty.vendoring, offline=True).ensure(rusty.lock, rusty.tree)
+    assert names(replace(rusty.vendoring, offline=True).attempt(rusty.lock, rusty.tree)) == [
+        ["inner", "outer"],
+        ["odd"],
+    ]
 
 
 def test_no_cargo_is_not_no_crates(rusty: Rusty, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +304,11 @@ def test_what_lies_in_the_store_is_held_against_the_lock(rusty: Rusty, tmp_path:
         (lambda folder: crate(folder, "evil-1.0.0", {"a": "b"}, None), r"evil-1\.0\.0 is there"),
         (lambda folder: crate(folder, "inner-1.0.0", {"a": "b"}, "0" * 64), r"inner 1\.0\.0 was packed from 0000"),
         (lambda folder: (folder / "odd-0.3.0" / "src" / "lib.rs").unlink(), r"odd 0\.3\.0 has no src/lib\.rs"),
+        (
+            lambda folder: (folder / "odd-0.3.0" / "build.rs").touch(),
+            r"odd 0\.3\.0 has build\.rs, which was not",
+        ),
+        (lambda folder: (folder / "odd-0.3.0" / "src" / "l").symlink_to("/etc"), r"odd 0\.3\.0 has src/l, which"),
     ],
 )
 def test_what_is_missing_foreign_or_another(rusty: Rusty, tmp_path: Path, change: object, said: str) -> None:
@@ -213,6 +324,8 @@ def test_what_is_missing_foreign_or_another(rusty: Rusty, tmp_path: Path, change
         ("version = 2\n", "a Cargo.lock of version 2"),
         ("not toml", "no Cargo.lock"),
         ('version = 3\n[[package]]\nversion = "1"\n', "without a name"),
+        ('version = 3\n[[package]]\nname = "../a"\nversion = "1"\n', r"a package '\.\./a' '1'"),
+        ('version = 3\n[[package]]\nname = "a"\nversion = "*"\n', r"a package 'a' '\*'"),
         (f'version = 3\n[[package]]\nname = "a"\nversion = "1"\nsource = "{REGISTRY}"\n', "has no sha256"),
         ('version = 3\n[[package]]\nname = "a"\nversion = "1"\nsource = "git+https://x/y"\n', "has no commit"),
     ],
