@@ -41,6 +41,7 @@ class DockerEngine:
         # A version that is given keeps the SDK from asking for one as it is made, when nothing could close it; the
         # time limit is short, so that an engine that hangs is told from one that works.
         with (
+            self._named(),
             answering(),
             contextlib.closing(make_client(self._host, timeout=10, version=MINIMUM_DOCKER_API_VERSION)) as client,
         ):
@@ -66,7 +67,7 @@ class DockerEngine:
                 f"no images are made for {request.machine}", where="docker", expected=" or ".join(PLATFORMS)
             )
         native = self.info().machines[0]
-        with self._connected() as client:
+        with self._named(), self._connected() as client:
             with answering():
                 _sweep(client, listener.say)
             image, origin = build_image(DockerImages(client), request.base, request.machine, request.role, listener)
@@ -99,6 +100,16 @@ class DockerEngine:
     def drop(self, kept: Kept) -> bool:
         with self._connected() as client, answering():
             return drop_volume(client, kept)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors say which engine it was, where more than one may be in use."""
+        try:
+            yield
+        except UnavailableError as error:
+            if self._host is not None and error.where.startswith("docker"):
+                error.where = f"{self._host.context or self._host.url}: {error.where}"
+            raise
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:
