@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from re import Pattern
 
+from builders.commandlines import brief, is_command, made_by, source_of
+
 # Said by builds that end well, or only of something that has failed before; never the cause.
 HARMLESS = (
     re.compile(r"Pytorch version \S+ expected for CUDA build, saw"),
@@ -69,7 +71,7 @@ FIRST: tuple[tuple[str, Pattern[str]], ...] = (
         "requirement",
         re.compile(
             r"^\s*ModuleNotFoundError: |Could not find a version that satisfies|No matching distribution found"
-            r"|BackendUnavailable|Some build dependencies for .* (are missing|conflict)"
+            r"|BackendUnavailable: Cannot|Some build dependencies for .* (are missing|conflict)"
         ),
     ),
     (
@@ -123,13 +125,7 @@ _STEP = re.compile(r"^\s*\[\d+/\d+\]")
 _FAILED = re.compile(r"^\s*FAILED: (\[code=\d+\] ?)?")
 _STOPPED = re.compile(r"^\s*ninja: build stopped")
 _CMAKE_WARNING = re.compile(r"^(\s*)CMake (Deprecation )?Warning")
-_COMMAND = re.compile(
-    r"^\s*((\S*/)?s?ccache )?(\S*/)?([\w.]+-)*(gcc|g\+\+|cc|c\+\+|clang(\+\+)?|nvcc|ld|ar|cargo|rustc|cmake)"
-    r"(-[\d.]+)? .*-\w"
-)
 _PLACE = re.compile(r"^\s*([^\s:()\[\]']+[.][\w+]+)(?::(\d+)|\((\d+)\))")
-_COMPILED = re.compile(r"\s-c\s+(\S+)|\s(\S+\.(?:cu|cpp|cc|cxx|c|rs))(?=\s|$)")
-_MADE = re.compile(r"\s-o\s+(\S+)")
 _MESSAGE = 4  # lines of a CMake message that are shown
 _BEFORE = 400  # lines before the cause in which its command is looked for
 _LONG = 400  # characters of one line that people get to see
@@ -155,16 +151,8 @@ class Cause:
         return text if len(text) <= _LONG else f"{text[:_LONG]} …"
 
     def brief_command(self) -> str:
-        """The command as people know it again: its program, and what it compiles or makes."""
-        words = self.command.removeprefix(": && ").removesuffix(" && :").split()
-        if len(words) < 8:
-            return " ".join(words)
-        source, made = _source_of(self.command), _MADE.search(self.command)
-        what = f"-c {source}" if source else f"-o {made[1]}" if made else words[-1]
-        program = words[1] if words[0].rpartition("/")[2] in ("ccache", "sccache") else words[0]
-        if program == "cd" and "&&" in words:
-            program = " ".join(words[words.index("&&") + 1 :][:2])
-        return f"{program} … {what}"
+        """The command as people know it again; "" where there is none."""
+        return brief(self.command)
 
 
 def first_cause(log: Iterable[str]) -> Cause | None:
@@ -195,7 +183,7 @@ def _told(lines: Sequence[str]) -> list[tuple[int, str]]:
             warned = -1
         if match := _CMAKE_WARNING.match(text):
             warned = len(match[1])
-        if warned >= 0 or _STEP.match(text) or _FAILED.match(text) or _COMMAND.match(text):
+        if warned >= 0 or _STEP.match(text) or _FAILED.match(text) or is_command(text):
             continue
         if number > 1 and _FAILED.match(lines[number - 2]):
             continue  # the command that failed
@@ -234,7 +222,7 @@ def _command_before(lines: Sequence[str], number: int) -> str:
     """The nearest command line before a cause."""
     for text in reversed(lines[max(0, number - 1 - _BEFORE) : number - 1]):
         bare = _STEP.sub("", text).strip()
-        if _COMMAND.match(bare):
+        if is_command(bare):
             return bare
     return ""
 
@@ -243,7 +231,8 @@ def _message(lines: Sequence[str], number: int) -> tuple[str, ...]:
     """What CMake says below ``CMake Error at FILE:LINE (message):``, up to the end of its first paragraph."""
     found: list[str] = []
     for text in lines[number : number + 2 * _MESSAGE]:
-        if "Call Stack" in text or (found and not text.strip()) or len(found) == _MESSAGE:
+        ended = found and not text.strip() and not found[-1].rstrip().endswith(":")
+        if "Call Stack" in text or ended or len(found) == _MESSAGE:
             break
         if text.strip():
             found.append(text)
@@ -254,14 +243,7 @@ def _file(text: str, command: str) -> str:
     place = _PLACE.match(text)
     if place:
         return f"{place[1]}:{place[2] or place[3]}"
-    made = _MADE.search(command)
-    return _source_of(command) or (made[1] if made else "")
-
-
-def _source_of(command: str) -> str:
-    """The file that a command compiles; "" for one that compiles none."""
-    found = _COMPILED.search(command)
-    return (found[1] or found[2]) if found else ""
+    return source_of(command) or made_by(command)
 
 
 def _plain(line: str) -> str:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TextIO
 
+from builders.commandlines import brief, is_command
+
 # "[12/365] Building CUDA object …", as ninja prints it; CMake's make prints "[ 33%]".
-_STEP = re.compile(r"^\s*\[(\d+)/(\d+)\]")
+_STEP = re.compile(r"^\s*\[(?:(\d+)/(\d+)|\s*(\d+)%)\]\s*")
+_WIDTH = 118  # characters of a line where there is no terminal that says its own width
+_BAR = 24  # characters of the bar on a terminal
+# Before so many steps and seconds a pace says nothing.
+_STEPS_OF_A_PACE = 3
+_SECONDS_OF_A_PACE = 20.0
 # Seconds between two lines where stderr is no terminal: of progress, and of a tool's output.
 _QUIET_SECONDS = 2.0
 _DETAIL_SECONDS = 10.0
@@ -42,10 +50,12 @@ class Console:
             return
         self._shown = now
         if self._terminal:
-            self._write_out(f"\r\x1b[K{text[:118]}")
+            # One character less than fits: some terminals wrap on the last one, and the next line would not cover it.
+            width = shutil.get_terminal_size((_WIDTH + 1, 24)).columns - 1
+            self._write_out(f"\r\x1b[K{text[:width]}")
             self._open_line = True
         else:
-            self._write_out(f"  {text[:118]}\n")
+            self._write_out(f"  {text[:_WIDTH]}\n")
 
     def close_line(self) -> None:
         """End the line that is rewritten."""
@@ -73,6 +83,7 @@ class BuildLog(Console):
         self.steps_all = 0
         self._verbose = verbose
         self._began = clock()
+        self._began_at = 0
         self._file: IO[str] | None = None
 
     def __enter__(self) -> BuildLog:
@@ -107,16 +118,19 @@ class BuildLog(Console):
         if self._verbose:
             super().say(text)
         elif step:
-            self._progress(int(step[1]), int(step[2]), text)
+            done, count = (int(step[3]), 100) if step[3] else (int(step[1]), int(step[2]))
+            what = text[step.end() :].strip()
+            self._progress(done, count, brief(what) if is_command(what) else what)
 
-    def _progress(self, done: int, count: int, text: str) -> None:
+    def _progress(self, done: int, count: int, what: str) -> None:
         now = self._clock()
-        if done <= self.steps_done or count != self.steps_all:
+        if done < self.steps_done or count != self.steps_all:
             self._began = now  # a new ninja run
+            self._began_at = done
         self.steps_done, self.steps_all = done, count
-        left = _time_left(now - self._began, done, count)
-        what = text[text.index("]") + 1 :].strip()
-        self.passing(f"[{done}/{count}] {left}{what}", _QUIET_SECONDS, last=done == count)
+        left = time_left(now - self._began, done - self._began_at, count - done)
+        bar = f"{_bar(done, count)} " if self._terminal else ""
+        self.passing(f"{bar}[{done}/{count}] {left}{what}", _QUIET_SECONDS, last=done == count)
 
     def _write(self, text: str) -> None:
         if self._file is not None:
@@ -124,9 +138,22 @@ class BuildLog(Console):
             self._file.flush()
 
 
-def _time_left(spent: float, done: int, count: int) -> str:
-    """``"3:20 left, "`` from the pace so far; nothing before a tenth and ten seconds are done."""
-    if done == 0 or done == count or spent < 10 or done * 10 < count:
+def _bar(done: int, count: int) -> str:
+    """``"####----"``, as full as the work is done."""
+    full = _BAR * min(done, count) // max(count, 1)
+    return "#" * full + "-" * (_BAR - full)
+
+
+def time_left(spent: float, done: int, left: int) -> str:
+    """``"3:20 left, "`` from the pace so far; "about" while the pace is of less than a tenth.
+
+    :param spent: seconds in which ``done`` steps were done.
+    :param left: steps that are to be done.
+    :returns: nothing where there is no pace yet, or nothing left.
+    """
+    if left <= 0 or done < _STEPS_OF_A_PACE or spent < _SECONDS_OF_A_PACE:
         return ""
-    seconds = int(spent / done * (count - done))
-    return f"{seconds // 60}:{seconds % 60:02} left, "
+    seconds = int(spent / done * left)
+    hours, minutes = divmod(seconds // 60, 60)
+    said = f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+    return f"{'about ' if done * 9 < left else ''}{said} left, "

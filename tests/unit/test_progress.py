@@ -52,18 +52,22 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(tmp_path: Path, cloc
     ]
 
 
-def test_on_a_terminal_progress_is_one_line_with_the_time_left(tmp_path: Path, clock: Clock) -> None:
+def test_on_a_terminal_progress_is_a_bar_with_the_time_left(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     stderr = Terminal()
     with BuildLog(tmp_path / "log", stderr, clock=clock) as log:
-        for number in range(4):
+        for number in range(5):
             log.line(f"[{number}/365] Building CUDA object {'x' * 200}")
             clock.now += 60
         log.line("[300/365] nearly")
         log.say("done")
     lines = stderr.getvalue().split("\r\x1b[K")
-    assert lines[1].startswith("[0/365] Building")
-    assert all(len(line) <= 118 for line in lines[1:5])
-    assert lines[-1] == "[300/365] 0:52 left, nearly\ndone\n"
+    assert lines[1].startswith("------------------------ [0/365] Building")
+    assert "[3/365] about 6:02:00 left, Building" in lines[4]
+    assert all(len(line) <= 99 for line in lines[1:6])
+    assert lines[-1] == "###################----- [300/365] 1:05 left, nearly\ndone\n"
 
 
 def test_a_second_run_of_ninja_begins_anew(tmp_path: Path, clock: Clock) -> None:
@@ -72,10 +76,35 @@ def test_a_second_run_of_ninja_begins_anew(tmp_path: Path, clock: Clock) -> None
         log.line("[9/10] a")
         clock.now += 1000
         log.line("[1/6] b")
-        clock.now += 20
-        log.line("[3/6] c")
-    assert stderr.getvalue().endswith("[3/6] 0:20 left, c\n")
-    assert (log.steps_done, log.steps_all) == (3, 6)
+        clock.now += 24
+        log.line("[4/6] c")
+    assert stderr.getvalue().endswith("[4/6] 0:16 left, c\n")
+    assert (log.steps_done, log.steps_all) == (4, 6)
+
+
+def test_what_was_there_before_gives_no_pace(tmp_path: Path, clock: Clock) -> None:
+    stderr = Terminal()
+    with BuildLog(tmp_path / "log", stderr, clock=clock) as log:
+        log.line("[100/400] a")  # continued in an earlier build folder
+        clock.now += 100
+        log.line("[110/400] b")
+    assert "[110/400] about 48:20 left, b" in stderr.getvalue()
+
+
+def test_percent_of_make_is_progress_too(tmp_path: Path, clock: Clock) -> None:
+    stderr = Terminal()
+    with BuildLog(tmp_path / "log", stderr, clock=clock) as log:
+        log.line("[  3%] Building CXX object a.o")
+        log.line("[100%] Built target a")
+    assert (log.steps_done, log.steps_all) == (100, 100)
+    assert stderr.getvalue().endswith("######################## [100/100] Built target a\n")
+
+
+def test_a_long_command_shows_what_it_compiles(tmp_path: Path) -> None:
+    stderr = io.StringIO()
+    with BuildLog(tmp_path / "log", stderr) as log:
+        log.line(f"  [1/1] ccache /usr/bin/g++ -MMD {'-Iinclude ' * 50}-c -o build/a.o csrc/a.cpp")
+    assert stderr.getvalue() == "  [1/1] /usr/bin/g++ … -c csrc/a.cpp\n"
 
 
 def test_verbose_shows_every_line(tmp_path: Path) -> None:
