@@ -57,3 +57,38 @@ def test_files_made_in_memory_are_packed_whole() -> None:
 )
 def test_lines_end_where_a_terminal_ends_them(chunks: list[bytes], expected: list[str]) -> None:
     assert list(archives.lines(chunks)) == expected
+
+
+def test_digests_are_of_plain_files_and_pass_through_sha256sum_whatever_their_names(tmp_path: Path) -> None:
+    import subprocess
+
+    names = ["a.c", "deep/b c.h", "new\nline", "back\\slash", "\u00e4"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("a.c")
+    found = archives.digests(tmp_path)
+    assert sorted(found) == sorted(names)
+    check = ["sha256sum", "--check", "--quiet", "--strict", "-"]
+    done = subprocess.run(check, input=archives.render_digests(found), cwd=tmp_path, check=False, capture_output=True)
+    assert (done.returncode, done.stdout) == (0, b"")
+    (tmp_path / "new\nline").write_text("other")
+    done = subprocess.run(check, input=archives.render_digests(found), cwd=tmp_path, check=False, capture_output=True)
+    assert done.returncode == 1
+    (tmp_path / "new\nline").write_text("new\nline")
+    said = subprocess.run(
+        ["find", ".", "-type", "f", "-exec", "sha256sum", "--binary", "{}", "+"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert archives.parse_digests([*said.stdout.splitlines(), "a word"]) == found
+
+
+def test_a_line_without_an_end_is_passed_on_in_parts() -> None:
+    chunks = (b"x" * (1 << 16) for _ in range(40))
+    whole = list(archives.lines(chunks))
+    assert sum(map(len, whole)) == 40 << 16
+    assert max(map(len, whole)) <= archives.LONGEST_LINE + (1 << 16)
+    assert len(whole) == 3
