@@ -41,6 +41,7 @@ class EnvironmentSpec:
     interpreter: str  # the one to use, a path there; "" for any of ``python``
     locks: Mapping[str, tuple[str, ...]]  # Python -> lines of a requirements file with hashes; {} where unlocked
     target_locks: Mapping[str, tuple[str, ...]]  # likewise, of what a cross build links
+    of_target: tuple[str, ...]  # what a cross build links of the target's machine: the toolkit's parts, and torch
     repair: tuple[str, ...]  # requirements of a second environment, in which wheels are repaired; () for none
     key: str
 
@@ -59,8 +60,8 @@ class EnvironmentSpec:
             "key": self.key,
             "python": list(self.python),
             "requirements": [*self.requirements, *(self.toolkit.requirements if self.toolkit else ())],
-            "target_requirements": list(self.toolkit.target) if self.toolkit else [],
-            "target_platform": self.toolkit.target_platform if self.toolkit else "",
+            "target_requirements": list(self.of_target),
+            "target_platforms": list(self.toolkit.target_platforms) if self.toolkit else [],
             "cuda_home": self.cuda_home,
             "interpreter": self.interpreter,
         }
@@ -116,18 +117,26 @@ def environment_spec(
     locks = pip_lines(plan.locked) if mode == "isolated" else {}
     target_locks = pip_lines(plan.locked, of_target=True) if mode == "isolated" else {}
     repair = REPAIR_TOOLS if mode == "isolated" and plan.repair == "auditwheel" and plan.machine == machine else ()
+    of_target = linked_of_target(plan, wanted)
     text = json.dumps(
         [
             *(mode, machine, list(plan.python), list(requirements), cuda_home, interpreter),
-            [list(wanted.requirements), list(wanted.target)] if wanted else [],
+            [list(wanted.requirements), list(of_target)] if wanted else [],
             *(locks, target_locks, list(repair)),
             SCRIPT.read_text(encoding="utf-8"),
         ]
     )
     key = hashlib.sha256(text.encode()).hexdigest()
     return EnvironmentSpec(
-        mode, plan.python, requirements, wanted, cuda_home, interpreter, locks, target_locks, repair, key
+        mode, plan.python, requirements, wanted, cuda_home, interpreter, locks, target_locks, of_target, repair, key
     )
+
+
+def linked_of_target(plan: Plan, wanted: Toolkit | None) -> tuple[str, ...]:
+    """What a cross build includes and links of the target's machine; () for any other build."""
+    if wanted is None or not wanted.target:
+        return ()
+    return (*wanted.target, *([plan.torch] if plan.torch_cuda and plan.torch else []))
 
 
 def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) -> dict[str, str]:
@@ -141,7 +150,7 @@ def build_variables(plan: Plan, prepared: Prepared, paths: Paths, machine: str) 
     own = plan.build_environment()
     variables["CMAKE_BUILD_PARALLEL_LEVEL"] = own.get("MAX_JOBS", "1")
     if machine != plan.machine:
-        variables.update(_cross_variables(plan.machine, prepared, paths))
+        variables.update(_cross_variables(plan, prepared, paths))
     return {**variables, **own}
 
 
@@ -158,16 +167,20 @@ def toolchain_file(machine: str) -> str:
     )
 
 
-def _cross_variables(machine: str, prepared: Prepared, paths: Paths) -> dict[str, str]:
-    gnu = _GNU[machine]
+def _cross_variables(plan: Plan, prepared: Prepared, paths: Paths) -> dict[str, str]:
+    gnu = _GNU[plan.machine]
+    # torch's builder links the libraries of the torch that runs; the linker passes over those of another machine, and
+    # finds the target's in the folder that stands here.
+    torch = {"LDFLAGS": f"-L{paths.environment}/target/torch/lib"} if plan.torch_cuda else {}
     return {
         "CMAKE_TOOLCHAIN_FILE": f"{paths.tools}/{TOOLCHAIN}",
         "CC": f"{gnu}-gcc",
         "CXX": f"{gnu}-g++",
         "CUDAHOSTCXX": f"{gnu}-g++",
         # What the interpreter says of its own machine: the wheel's tag and the names of extension modules follow it.
-        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
+        "_PYTHON_HOST_PLATFORM": f"linux-{plan.machine}",
         "_PYTHON_SYSCONFIGDATA_NAME": f"_sysconfigdata__{gnu}",
+        **torch,
     }
 
 

@@ -228,9 +228,10 @@ def lay_out(request: dict[str, Any], folder: str, about: dict[str, Any], hashes:
     # A cross build: what runs is this machine's, what is included and linked is the target's.
     target = os.path.join(folder, "target")
     python = os.path.join(folder, "venv", "bin", "python")
-    options = ["--no-deps", "--only-binary", ":all:", "--platform", request["target_platform"], "--target", target]
+    options = ["--no-deps", "--only-binary", ":all:", "--target", target]
+    options += [part for platform in request["target_platforms"] for part in ("--platform", platform)]
     locks = (request.get("target_locks") or {}).get(about["version"])
-    wanted, suffix = locks or request["target_requirements"], " for " + request["target_platform"]
+    wanted, suffix = locks or request["target_requirements"], " for " + request["target_platforms"][0]
     install(python, wanted, folder, hashes, bool(locks), options=options, suffix=suffix)
     other = os.path.join(target, "nvidia", os.path.basename(tree))
     os.makedirs(home)

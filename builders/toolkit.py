@@ -36,7 +36,7 @@ class Toolkit:
     version: str
     requirements: tuple[str, ...]
     target: tuple[str, ...] = ()
-    target_platform: str = ""  # pip's platform tag for ``target``
+    target_platforms: tuple[str, ...] = ()  # pip's platform tags for ``target``
 
 
 def toolkit(version: str, extras: tuple[str, ...], *, cross_to: str = "") -> Toolkit:
@@ -60,7 +60,8 @@ def toolkit(version: str, extras: tuple[str, ...], *, cross_to: str = "") -> Too
     if not cross_to:
         return Toolkit(version, (whole, *exact))
     target = tuple(f"{name}=={pins[name]}" for name in _OF_THE_TARGET)
-    return Toolkit(version, (whole, *exact), target, f"manylinux2014_{cross_to}")
+    # The toolkit's own wheels bear the first tag, torch's the second.
+    return Toolkit(version, (whole, *exact), target, (f"manylinux2014_{cross_to}", f"manylinux_2_28_{cross_to}"))
 
 
 def pinned_toolkit(requested: str) -> str:

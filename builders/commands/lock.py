@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.environment import environment_spec
+    from builders.environment import environment_spec, linked_of_target
     from builders.host import network_of, work_folder
     from builders.planning import make_plan
     from builders.requirements_lock import FILE, Locked, place_of, write_requirements_lock
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         for python in [arguments.python] if arguments.python else plan.python:
             print(f"resolving for Python {python} on {machine}, glibc {glibc}", file=sys.stderr)
             own = resolve(requested, python, machine, glibc=glibc, environment=variables)
-            linked = toolkit.target if toolkit else ()
+            linked = linked_of_target(plan, toolkit)
             others = resolve(linked, python, plan.machine, glibc=glibc, with_dependencies=False, environment=variables)
             resolved[place_of(python, machine)] = Locked(requested, own, others)
     # Written when all are there: a lock of half the Pythons would refuse the others.

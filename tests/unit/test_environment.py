@@ -39,7 +39,7 @@ def request(folder: Path, **changes: Any) -> dict[str, Any]:
         "python": [SHORT],
         "requirements": [],
         "target_requirements": [],
-        "target_platform": "",
+        "target_platforms": [],
         "cuda_home": "",
         "interpreter": sys.executable,
     }
@@ -56,7 +56,7 @@ def test_every_part_of_a_toolkit_is_pinned() -> None:
 
 def test_a_cross_build_takes_what_is_linked_from_the_targets_packages() -> None:
     made = toolkit("13.0.3", ("nvcc",), cross_to="aarch64")
-    assert made.target_platform == "manylinux2014_aarch64"
+    assert made.target_platforms == ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
     assert "nvidia-cuda-runtime==13.0.96" in made.target
     assert not [text for text in made.target if "nvcc" in text]
 
@@ -189,7 +189,7 @@ def test_in_a_cross_layout_programs_are_ours_and_libraries_the_targets(
     folder = tmp_path / "env"
     folder.mkdir()
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-    asked = request(folder, target_requirements=["x==1"], target_platform="manylinux2014_aarch64")
+    asked = request(folder, target_requirements=["x==1"], target_platforms=["manylinux2014_aarch64"])
     if locked:
         asked["target_locks"] = {SHORT: [f"x==1 --hash=sha256:{sha256(made)}"]}
     hashes: dict[str, str] = {}
@@ -210,7 +210,9 @@ def test_a_locked_part_of_the_target_with_other_bytes_is_refused(
     folder.mkdir()
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     locks = {SHORT: [f"x==1 --hash=sha256:{'0' * 64}"]}
-    asked = request(folder, target_requirements=["x==1"], target_platform="manylinux2014_aarch64", target_locks=locks)
+    asked = request(
+        folder, target_requirements=["x==1"], target_platforms=["manylinux2014_aarch64"], target_locks=locks
+    )
     with pytest.raises(FailedError):
         lay_out(asked, str(folder), {"purelib": str(purelib), "version": SHORT}, {})
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err

@@ -336,7 +336,7 @@ def test_a_cross_build_runs_on_the_engines_machine_and_gets_the_label(builder: B
     assert variables["_PYTHON_HOST_PLATFORM"] == "linux-aarch64"
     assert variables["CUDAHOSTCXX"] == "aarch64-linux-gnu-g++"
     request = json.loads(next(step for step in builder.engine.ran if step.name == "environment").command[-1])
-    assert request["target_platform"] == "manylinux2014_aarch64"
+    assert request["target_platforms"] == ["manylinux2014_aarch64", "manylinux_2_28_aarch64"]
     assert "nvidia-cuda-runtime==13.0.96" in request["target_requirements"]
 
 
