@@ -210,7 +210,8 @@ def test_a_locked_part_of_the_target_with_other_bytes_is_refused(
     folder.mkdir()
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     locks = {SHORT: [f"x==1 --hash=sha256:{'0' * 64}"]}
-    asked = request(
+    platforms = ["manylinux2014_aarch64"]
+    asked = request(folder, target_requirements=["x==1"], target_platforms=platforms, target_locks=locks)
         folder, target_requirements=["x==1"], target_platforms=["manylinux2014_aarch64"], target_locks=locks
     )
     with pytest.raises(FailedError):
