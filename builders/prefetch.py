@@ -47,6 +47,14 @@ class Prefetched:
     resolved: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Tried:
+    """What was asked for in this run already, with what came of it: targets of one pin need mostly the same."""
+
+    commits: dict[External, str | PreflightError | UnavailableError] = field(default_factory=dict)
+    crates: dict[str, Vendored | tuple[Lack, ...]] = field(default_factory=dict)
+
+
 def prefetch(
     externals: Sequence[External],
     locks: Sequence[CrateLock],
@@ -57,6 +65,7 @@ def prefetch(
     renew: bool = False,
     check_tags: bool = False,
     progress: Progress,
+    tried: Tried | None = None,
 ) -> Prefetched:
     """Fetch what the store lacks of the needed externals and of the crates.
 
@@ -65,7 +74,9 @@ def prefetch(
     :param tree: where those lie, with the manifests beside them.
     :param renew: take what a tag means now, whatever the lock says.
     :param check_tags: ask the servers what their tags mean, also where the store has everything.
+    :param tried: what this run has tried, so that no server is asked twice.
     """
+    tried = tried or Tried()
     found: list[External] = []
     holes: list[Hole] = []
     fresh: dict[str, str] = {}
@@ -78,10 +89,16 @@ def prefetch(
             if external.fault:
                 holes.append(_hole(external, PreflightError(external.fault, action="mend the copy, or name another")))
             continue
-        try:
-            commit = _fetch(external, mirrors, renew=renew, check=check_tags, progress=progress)
-        except (PreflightError, UnavailableError) as error:
-            holes.append(_hole(external, error))
+        # The lock may know by now what a tag means; what is asked for is the same.
+        asked = replace(external, commit="")
+        if asked not in tried.commits:
+            try:
+                tried.commits[asked] = _fetch(external, mirrors, renew=renew, check=check_tags, progress=progress)
+            except (PreflightError, UnavailableError) as error:
+                tried.commits[asked] = error
+        commit = tried.commits[asked]
+        if not isinstance(commit, str):
+            holes.append(_hole(external, commit))
             found.append(external)
             continue
         if not FULL.fullmatch(external.tag) and commit != external.commit:
@@ -89,7 +106,8 @@ def prefetch(
         found.append(replace(external, commit=commit))
     vendored: list[Vendored] = []
     for lock in locks:
-        result = vendoring.attempt(lock, tree)
+        result = tried.crates.get(lock.sha256) or vendoring.attempt(lock, tree)
+        tried.crates[lock.sha256] = result
         if isinstance(result, Vendored):
             vendored.append(result)
         else:
@@ -144,7 +162,15 @@ def _fetch(external: External, mirrors: Mirrors, *, renew: bool, check: bool, pr
     if renew and known is not None:
         known.forget_tag(external.tag)
     progress(f"resolving {external.name}: {external.tag}")
-    return mirrors.ensure(url, tag=external.tag, submodules=submodules).resolve(external.tag)
+    try:
+        return mirrors.ensure(url, tag=external.tag, submodules=submodules).resolve(external.tag)
+    except PreflightError as error:
+        if f"no tag {external.tag}" not in error.what:
+            raise
+        raise PreflightError(
+            f"{error.what}; what {external.where} names is neither a tag nor a whole commit, and would pin nothing",
+            action=f"patch the tree to name all 40 digits of a commit, or give a copy: {_setting(external)}",
+        ) from error
 
 
 def _say(mirrors: Mirrors, url: str, commit: str, external: External, progress: Progress) -> None:

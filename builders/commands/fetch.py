@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from builders.externals_lock import write_externals_lock
     from builders.planning import chosen_target
     from qualify.matrix import load
 
@@ -41,11 +41,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise UsageError("--renew-lock asks the servers", where="--offline", expected="one of the two")
     for name in names:
         chosen_target(loaded, name)
-    found = {}
-    for name in names:
-        found[name] = _fetch(loaded, name, arguments)
-        if found[name].resolved:
-            write_externals_lock(loaded.path.parent, found[name].resolved)
+    found = _fetch_all(loaded, names, arguments)
     if arguments.json:
         print(json.dumps({"version": 1, "targets": {name: _json(each) for name, each in found.items()}}, indent=2))
     else:
@@ -56,9 +52,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.UNAVAILABLE if holes else ExitCode.OK
 
 
-def _fetch(loaded: LoadedMatrix, target: str, arguments: argparse.Namespace) -> Prefetched:
+def _fetch_all(loaded: LoadedMatrix, targets: Sequence[str], arguments: argparse.Namespace) -> dict[str, Prefetched]:
+    """Fetch for each target; the source is opened once, and no server is asked twice for the same."""
+    from builders.externals_lock import write_externals_lock
     from builders.planning import make_plan
-    from builders.prefetch import prefetch
+    from builders.prefetch import Tried, prefetch
     from builders.source import open_source
     from builders.sourcing import crate_locks_of, mirrors_for, vendoring_for
     from qualify.scratch import scratch_folder
@@ -66,19 +64,27 @@ def _fetch(loaded: LoadedMatrix, target: str, arguments: argparse.Namespace) -> 
     def say(message: str) -> None:
         print(message, file=sys.stderr)
 
+    mirrors = mirrors_for(loaded, offline=arguments.offline, progress=say)
+    tried = Tried()
+    found = {}
     with scratch_folder("fetch") as folder:
-        source = open_source(loaded, folder / "source", offline=arguments.offline, progress=say)
-        plan = make_plan(loaded, target, source=source)
-        return prefetch(
-            plan.externals,
-            crate_locks_of(loaded, source, plan),
-            mirrors=mirrors_for(loaded, offline=arguments.offline, progress=say),
-            vendoring=vendoring_for(loaded, offline=arguments.offline, progress=say),
-            tree=source.tree,
-            renew=arguments.renew_lock,
-            check_tags=not arguments.offline,
-            progress=say,
-        )
+        source = open_source(loaded, folder / "source", offline=arguments.offline, progress=say, mirrors=mirrors)
+        for target in targets:
+            plan = make_plan(loaded, target, source=source)
+            found[target] = prefetch(
+                plan.externals,
+                crate_locks_of(loaded, source, plan),
+                mirrors=mirrors,
+                vendoring=vendoring_for(loaded, offline=arguments.offline, progress=say),
+                tree=source.tree,
+                renew=arguments.renew_lock,
+                check_tags=not arguments.offline,
+                progress=say,
+                tried=tried,
+            )
+            if found[target].resolved:
+                write_externals_lock(loaded.path.parent, found[target].resolved)
+    return found
 
 
 def _json(found: Prefetched) -> dict[str, Any]:
@@ -125,7 +131,7 @@ def lines(target: str, found: Prefetched) -> list[str]:
     said += [f"  have  {len(each.lock.crates)} crates of {each.lock.path}" for each in found.vendored]
     for hole in found.holes:
         said.append(f"  hole  {hole.render()}")
-        if hole.members:
+        if len(hole.members) > 1:
             shown = ", ".join(hole.members[:6])
             rest = len(hole.members) - 6
             said.append(f"        {shown}" + (f" and {rest} more (--json lists them)" if rest > 0 else ""))

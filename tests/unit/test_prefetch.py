@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from builders.cli import main
+from builders.externals import External
+from builders.externals_lock import read_externals_lock, write_externals_lock
+from builders.prefetch import prefetch, refuse_holes
+from builders.store.gitmirror import Mirrors
+from builders.vendor import Vendoring
+from qualify.errors import PreflightError, UnavailableError
 from tests.support.fetchcontent import ADDRESS, Trio, make_trio
 from tests.support.gitserver import git_server
 
@@ -144,3 +151,84 @@ def test_a_source_of_a_single_file_is_exported_from_a_partial_mirror(
     mirror.export(trio.commits["alpha"], tmp_path / "out", submodules=("deep",))
     files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.h")}
     assert files == {"alpha.h", "deep/deep.h"}
+
+
+def external(name: str, repository: str, tag: str, **changes: str) -> External:
+    made = External(name, repository, tag, (), f"{name.upper()}_DIR", "CMakeLists.txt:1", "", True)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_all_that_is_wrong_is_told_at_once(trio: Trio, tmp_path: Path) -> None:
+    """What pins nothing, what nothing can stand for, what isn't git, a copy with a fault; and the network."""
+    (tmp_path / "copy").mkdir()
+    alpha = f"{ADDRESS}alpha.git"
+    wanted = [
+        external("short", alpha, trio.commits["alpha"][:9]),
+        external("branch", alpha, "main"),
+        external("gone", f"{ADDRESS}gone.git", "a" * 40),
+        external("archive", "https://host.example.org/a.tar.gz", ""),
+        external("other", alpha, trio.commits["alpha"], kind="ExternalProject", variable=""),
+        external("copied", alpha, trio.commits["alpha"], copy=str(tmp_path / "copy"), fault="an empty folder"),
+        external("away", "http://127.0.0.1:9/away.git", "b" * 40),
+        external("good", alpha, trio.commits["alpha"]),
+        replace(external("unneeded", "http://127.0.0.1:9/x.git", "c" * 40), needed=False),
+    ]
+    mirrors = Mirrors(tmp_path / "git", replaced={ADDRESS: f"{trio.server.url}/"})
+    found = prefetch(
+        wanted, (), mirrors=mirrors, vendoring=Vendoring(tmp_path / "c"), tree=tmp_path, progress=lambda said: None
+    )
+    told = {hole.name.removeprefix("external source "): hole for hole in found.holes}
+    assert list(told) == ["short", "branch", "gone", "archive", "other", "copied", "away"]
+    for name in ("short", "branch"):
+        assert "neither a tag nor a whole commit" in told[name].why
+        assert "all 40 digits" in told[name].action
+    assert "an archive" in told["archive"].why
+    assert "ExternalProject_Add at CMakeLists.txt:1 reads no variable" in told["other"].why
+    assert told["copied"].why == "an empty folder"
+    assert {name for name, hole in told.items() if hole.refused} == {"short", "branch", "archive", "other", "copied"}
+    assert {each.name: each.commit for each in found.externals}["good"] == trio.commits["alpha"]
+    with pytest.raises(PreflightError, match="7 sources are not in the store") as caught:
+        refuse_holes(found.holes, "x86_64-sm90")
+    assert all(f"external source {name}: " in caught.value.what for name in told)
+    with pytest.raises(UnavailableError, match="1 source is not in the store"):
+        refuse_holes([told["away"]], "x86_64-sm90")
+    refuse_holes((), "x86_64-sm90")
+
+
+def test_the_lock_s_comments_stay(tmp_path: Path) -> None:
+    path = tmp_path / "externals.lock.yaml"
+    path.write_text(f'# ours\nversion: 1\ntags:\n  "u@v1": "{"1" * 40}"  # asked its owner\n')
+    write_externals_lock(tmp_path, {"w@v2": "2" * 40})
+    assert "# ours" in path.read_text()
+    assert "# asked its owner" in path.read_text()
+    assert read_externals_lock(tmp_path) == {"u@v1": "1" * 40, "w@v2": "2" * 40}
+
+
+def test_people_read_what_is_had_and_what_lacks(trio: Trio, capsys: pytest.CaptureFixture[str]) -> None:
+    (trio.server.root / "gamma.git").rename(trio.server.root / "elsewhere")
+    assert main(["fetch", TARGET, "--matrix", str(trio.matrix)]) == 4
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed] == [
+        TARGET,
+        "  have  alpha",
+        "  have  beta",
+        "  hole  external source gamma",
+    ]
+    assert main(["fetch", "--matrix", str(trio.matrix)]) == 2
+    assert main(["fetch", "--all", "--offline", "--renew-lock", "--matrix", str(trio.matrix)]) == 2
+
+
+def test_two_targets_ask_their_servers_once(trio: Trio, capsys: pytest.CaptureFixture[str]) -> None:
+    text = trio.matrix.read_text()
+    twin = text[text.index("  x86_64-sm90:") :].replace("x86_64-sm90", "x86_64-sm100").replace('"9.0"', '"10.0"')
+    trio.matrix.write_text(text + twin)
+    assert main(["fetch", "x86_64-sm90", "--matrix", str(trio.matrix)]) == 0
+    trio.server.requests.clear()
+    assert main(["fetch", "x86_64-sm90", "--matrix", str(trio.matrix)]) == 0
+    one = len(trio.server.requests)
+    trio.server.requests.clear()
+    capsys.readouterr()
+    assert main(["fetch", "--all", "--json", "--matrix", str(trio.matrix)]) == 0
+    assert len(trio.server.requests) == one
+    found = json.loads(capsys.readouterr().out)["targets"]
+    assert found["x86_64-sm90"]["externals"] == found["x86_64-sm100"]["externals"]
