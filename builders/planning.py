@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from builders.bases import read_lock
+from builders.compilerfloor import Floor, compiler_floor
 from builders.crates import read_crate_locks
 from builders.externals import read_externals
 from builders.externals_copies import copy_fault
@@ -30,7 +31,7 @@ from builders.requirements_lock import lock_lines, locked_elsewhere, locked_for,
 from builders.requirements_overrides import file_differences, overridden
 from builders.source import open_source
 from builders.source_model import Progress, Source, say_nothing
-from builders.toolfloors import Floor, cargo_floor, compiler_floor, raised
+from builders.toolfloors import cargo_floor, raised, rust_toolchain
 from builders.toolkit import PINS, pinned_toolkit
 from builders.toolsearch import Host, demands, this_host
 from qualify.errors import UsageError
@@ -167,6 +168,7 @@ def make_plan(
         tools=raised(
             demands(build.tools, only=shape.tools if shape else None, machine=wanted.machine, how=how, host=host),
             tool_floors(source, build, known_variables(build, environment)),
+            toolchain=rust_toolchain(source.tree, build.rust.toolchain) if build.rust else "",
         ),
         externals=tuple(replace(e, fault=copy_fault(e)) if e.needed else e for e in externals),
         unread=unread if needs_externals else (),

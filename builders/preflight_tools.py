@@ -114,7 +114,27 @@ def _fault(tool: ToolDemand, found: Mapping[str, Any], plan: Plan | None) -> str
             return "it does not say its version"
         if not at_least(version, tool.minimum):
             return f"version {version} is older than {tool.minimum}" + (f" ({tool.why})" if tool.why else "")
+    if tool.name == "cargo":
+        return _toolchain_fault(tool, found)
     return _nvcc_fault(found, plan) if tool.name == "nvcc" and plan is not None else ""
+
+
+def _toolchain_fault(tool: ToolDemand, found: Mapping[str, Any]) -> str:
+    """rustup's cargo runs the toolchain that the tree's file names, and fetches it where it isn't installed.
+
+    A cargo that is not rustup's doesn't read that file.
+    """
+    rustup = found.get("beside", {}).get("rustup")
+    if not tool.toolchain or rustup is None or rustup["status"] != 0:
+        return ""
+    installed = [words[0] for line in str(rustup["output"]).splitlines() if (words := line.split())]
+    # "1.95-x86_64-unknown-linux-gnu", or a name that somebody gave
+    if any(name == tool.toolchain or name.startswith(f"{tool.toolchain}-") for name in installed):
+        return ""
+    return (
+        f"rustup has no toolchain {tool.toolchain}, which the tree's toolchain file names, and would fetch it in the "
+        f"middle of the build (it has {', '.join(installed) or 'none'}): rustup toolchain install {tool.toolchain}"
+    )
 
 
 def _nvcc_fault(found: Mapping[str, Any], plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""The oldest tools that a tree takes, as it says itself: compilers in its CMake files, cargo in its toolchain file.
+"""The oldest tools that a tree takes, as it says itself; for Rust, in its toolchain file.
 
 A matrix can name minimums of its own; the higher of the two counts.
 """
@@ -7,78 +7,50 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from builders.externals import Placed, Reading
-from builders.externals_cmake import Branch
-from builders.externals_conditions import walked
+from builders.compilerfloor import Floor
 from builders.toolsearch import ToolDemand
 
 MAX_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)*")
-_COMPILER = "CMAKE_CXX_COMPILER_VERSION"
+_CHANNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """The oldest version of one tool; ``where`` is the file and line that says so."""
-
-    tool: str
-    version: str
-    where: str
-
-
-def compiler_floor(tree: Path, globs: Sequence[str], variables: Mapping[str, str]) -> Floor | None:
-    """The oldest C++ compiler that the tree's CMake files take: the highest version below which they end.
-
-    ``if(… CMAKE_CXX_COMPILER_VERSION VERSION_LESS "13")`` around ``message(FATAL_ERROR …)`` says it.  A branch that
-    is not walked, as far as ``variables`` decide that, doesn't count; what is not known does.
-    """
-    found: list[Floor] = []
-    for placed in Reading(tree).all_commands(globs):
-        words = placed.command.words
-        if placed.command.name != "message" or not words or words[0] != "FATAL_ERROR":
-            continue
-        version = next((text for branch in placed.branches if (text := _less_than(branch))), "")
-        if version and not _excluded(placed, variables):
-            found.append(Floor("c++", version, f"{placed.file}:{placed.command.line}"))
-    return max(found, key=lambda floor: Version(floor.version), default=None)
-
-
-def _less_than(branch: Branch) -> str:
-    """The version below which this branch is walked; "" where it asks for no such thing."""
-    words = branch.holds
-    for at, word in enumerate(words[:-2]):
-        if word.strip('"{}$') == _COMPILER and words[at + 1] == "VERSION_LESS":
-            text = words[at + 2].strip('"')
-            return text if _NUMBER.fullmatch(text) else ""
-    return ""
-
-
-def _excluded(placed: Placed, variables: Mapping[str, str]) -> bool:
-    return any(walked(branch, variables) is False for branch in placed.branches)
-
-
-def cargo_floor(tree: Path, file: str) -> Floor | None:
-    """The toolchain that the tree's file names, where it is a number: ``channel = "1.95"``; None for "stable"."""
+def rust_toolchain(tree: Path, file: str) -> str:
+    """The channel that the tree's toolchain file names: ``1.95``, ``stable``; "" where it names none."""
     path = tree / file
-    if not file or not path.is_file() or path.stat().st_size > MAX_BYTES:
-        return None
+    if not file or not path.resolve().is_relative_to(tree.resolve()) or not path.is_file():
+        return ""
+    if path.stat().st_size > MAX_BYTES:
+        return ""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         channel = str(tomllib.loads(text)["toolchain"]["channel"])
     except (ValueError, KeyError, TypeError):
         channel = text.strip()  # the older form: the name alone
+    return channel if _CHANNEL.fullmatch(channel) else ""
+
+
+def cargo_floor(tree: Path, file: str) -> Floor | None:
+    """The toolchain that the tree's file names, where it is a number; None for "stable"."""
+    channel = rust_toolchain(tree, file)
     return Floor("cargo", channel, file) if _NUMBER.fullmatch(channel) else None
 
 
-def raised(tools: Sequence[ToolDemand], floors: Sequence[Floor | None]) -> tuple[ToolDemand, ...]:
-    """The demands with the tree's own floors where those are higher than the matrix's."""
+def raised(
+    tools: Sequence[ToolDemand], floors: Sequence[Floor | None], *, toolchain: str = ""
+) -> tuple[ToolDemand, ...]:
+    """The demands with the tree's own floors where those are higher than the matrix's.
+
+    :param toolchain: the channel of the tree's toolchain file, which rustup's cargo obeys to the letter.
+    """
     known = {floor.tool: floor for floor in floors if floor is not None}
+    tools = [replace(tool, toolchain=toolchain) if tool.name == "cargo" else tool for tool in tools]
     return tuple(
         replace(tool, minimum=floor.version, why=f"{floor.where} says so")
         if (floor := known.get(tool.name)) is not None and _higher(floor.version, tool.minimum)

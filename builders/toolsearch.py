@@ -54,6 +54,11 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 VARIABLES: Mapping[str, str] = {"c++": "CXX"}
 # What lies beside the `bin` of a whole CUDA toolkit, and not beside a script that only calls its nvcc.
 NVCC_MARKS = ("nvvm",)
+# What lies beside a tool and belongs to it: a program, and what it is asked.
+BESIDE: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "nvcc": (("ptxas", "--version"),),
+    "cargo": (("rustup", "toolchain", "list"),),
+}
 NVCC_LISTS = ("--list-gpu-arch", "--list-gpu-code")
 HOST_SECONDS = 900
 
@@ -75,6 +80,7 @@ class ToolDemand:
     commands: tuple[str, ...]  # the first that is on PATH is what the build would call
     minimum: str
     why: str
+    toolchain: str = ""  # cargo's alone: what the tree's toolchain file names, and rustup has to have installed
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def question(tool: ToolDemand) -> dict[str, Any]:
         "arguments": ["--version"],
         "lists": list(lists),
         "marks": list(marks),
-        "beside": ["ptxas"] if tool.name == "nvcc" else [],
+        "beside": list(BESIDE.get(tool.name, ())),
     }
 
 

@@ -212,9 +212,7 @@ def asked(path: str, tool: dict[str, Any], environment: dict[str, str]) -> dict[
     marked = all(os.path.isdir(os.path.join(os.path.dirname(path), "..", mark)) for mark in tool.get("marks", []))
     found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "marked": marked, "lists": {}}
     found["real"] = os.path.realpath(path)
-    found["beside"] = {
-        name: beside(os.path.join(os.path.dirname(found["real"]), name), environment) for name in tool.get("beside", [])
-    }
+    found["beside"] = {words[0]: beside(path, words, environment) for words in tool.get("beside", [])}
     if answer["status"] == 0:
         for argument in tool.get("lists", []):
             listed = execute([path, argument], environment, PROBE_SECONDS)
@@ -223,11 +221,14 @@ def asked(path: str, tool: dict[str, Any], environment: dict[str, str]) -> dict[
     return found
 
 
-def beside(path: str, environment: dict[str, str]) -> dict[str, Any]:
-    """A program that has to lie beside another one, and what it says of its version."""
-    if not os.access(path, os.X_OK):
-        return {"path": path, "status": -1, "output": "not there"}
-    answer = execute([path, "--version"], environment, PROBE_SECONDS)
+def beside(path: str, words: list[str], environment: dict[str, str]) -> dict[str, Any]:
+    """A program that has to lie beside another one, there or where that one's link leads, and what it says."""
+    folders = dict.fromkeys((os.path.dirname(os.path.realpath(path)), os.path.dirname(path)))
+    there = [os.path.join(folder, words[0]) for folder in folders]
+    path = next((place for place in there if os.access(place, os.X_OK)), "")
+    if not path:
+        return {"path": there[0], "status": -1, "output": "not there"}
+    answer = execute([path, *words[1:]], environment, PROBE_SECONDS)
     return {"path": path, "status": answer["status"], "output": (answer["output"] or answer["errors"]).strip()[:OUTPUT]}
 
 

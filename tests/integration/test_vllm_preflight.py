@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from builders.cli import main
+from builders.compilerfloor import compiler_floor
 from builders.plan import Plan
 from builders.planning import make_plan
 from builders.source import open_source
@@ -73,6 +74,19 @@ def test_the_commit_is_read_from_the_untouched_sdist(opened: tuple[LoadedMatrix,
     _, source = opened
     assert (source.commit, source.commit_from, source.version) == ("4ba787ec9", "vllm/_version.py", "0.33.0")
     assert source.environment == {"SETUPTOOLS_SCM_PRETEND_METADATA": '{node="g4ba787ec9", dirty=false}'}
+
+
+def test_the_compiler_s_floor_and_rust_s_toolchain_are_those_of_the_tree(opened: tuple[LoadedMatrix, Source]) -> None:
+    _, source = opened
+    files = ("CMakeLists.txt", "cmake/external_projects/*.cmake")
+    cuda = compiler_floor(source.tree, files, {"VLLM_TARGET_DEVICE": "cuda"})
+    assert cuda is not None
+    assert (cuda.version, cuda.where) == ("13", "CMakeLists.txt:1695")
+    cpu = compiler_floor(source.tree, files, {"VLLM_TARGET_DEVICE": "cpu"})
+    assert cpu is not None
+    assert (cpu.version, cpu.where) == ("12.3", "cmake/cpu_extension.cmake:136")
+    (cargo,) = [tool for tool in planned(opened).tools if tool.name == "cargo"]
+    assert (cargo.minimum, cargo.toolchain) == ("1.95", "1.95")
 
 
 def test_the_external_sources_are_those_of_the_tree(opened: tuple[LoadedMatrix, Source]) -> None:

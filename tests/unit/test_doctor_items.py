@@ -12,21 +12,29 @@ from typing import Any
 import pytest
 
 from builders.cli import main
+from builders.compilerfloor import compiler_floor
 from builders.crates import CrateLock
 from builders.preflight_items import Item, Status
 from builders.preflight_runtime import assembles, judge_runtime
 from builders.preflight_sources import judge_claims, judge_crates
 from builders.preflight_toolkit import judge_toolkit
+from builders.preflight_tools import judge_tools
 from builders.store.claims import Claim
-from builders.toolfloors import cargo_floor, compiler_floor, raised
-from builders.toolsearch import ToolDemand
+from builders.toolfloors import cargo_floor, raised
+from builders.toolsearch import ToolDemand, question
 from builders.toolsearch_collector import collect
 from builders.vendor import Vendoring
 from tests.unit.builders_support import make_tool, sdist_matrix, write_tree
 
 NVCC = 'case "$1" in --list*) ;; *) echo "Cuda compilation tools, release 13.0, V13.0.88";; esac'
 PTXAS = 'echo "ptxas: NVIDIA (R) Ptx optimizing assembler"; echo "Cuda compilation tools, release {0}, V{0}.88"'
-ASKED = {"name": "nvcc", "commands": ["nvcc"], "arguments": ["--version"], "marks": ["nvvm"], "beside": ["ptxas"]}
+ASKED = {
+    "name": "nvcc",
+    "commands": ["nvcc"],
+    "arguments": ["--version"],
+    "marks": ["nvvm"],
+    "beside": [["ptxas", "--version"]],
+}
 
 
 def toolkit(folder: Path, *, ptxas: str = "13.0") -> Path:
@@ -120,6 +128,47 @@ def test_cargo_s_floor_is_the_toolchain_file(tmp_path: Path, text: str, version:
     (tmp_path / "rust-toolchain.toml").write_text(text)
     floor = cargo_floor(tmp_path, "rust-toolchain.toml")
     assert (floor.version if floor else "") == version
+
+
+RUSTUP = 'case "$1" in toolchain) echo "{0} (active, default)"; echo "nightly-x86_64-unknown-linux-gnu";; esac'
+
+
+def cargo(folder: Path, toolchain: str, installed: str | None) -> Item:
+    """The item of a cargo that is rustup's, which has the ``installed`` toolchain, or that is none of rustup's."""
+    real = make_tool(folder / "rust", "cargo", 'echo "cargo 1.95.0 (f2d3ce0bd 2026-03-21)"')
+    if installed is not None:
+        make_tool(folder / "rust", "rustup", RUSTUP.format(installed))
+    (folder / "bin").mkdir()
+    (folder / "bin" / "cargo").symlink_to(real)
+    demand = ToolDemand("cargo", ("cargo",), "1.80", "", toolchain)
+    facts = collect({"environment": {"PATH": f"{folder}/bin:/usr/bin:/bin"}, "tools": [question(demand)]})
+    (item,) = judge_tools([demand], facts, plan=None)
+    return item
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "installed", "fits"),
+    [
+        ("1.95", "stable-x86_64-unknown-linux-gnu", False),
+        ("1.95", "1.95.0-x86_64-unknown-linux-gnu", False),
+        ("1.95", "1.95-x86_64-unknown-linux-gnu", True),
+        ("stable", "stable-x86_64-unknown-linux-gnu", True),
+        ("ours", "ours", True),
+        ("", "stable-x86_64-unknown-linux-gnu", True),
+        ("1.95", None, True),
+    ],
+)
+def test_rustup_has_to_have_the_toolchain_of_the_tree_s_file(
+    tmp_path: Path, toolchain: str, installed: str | None, fits: bool
+) -> None:
+    found = cargo(tmp_path, toolchain, installed)
+    if fits:
+        assert (found.status, found.version) == (Status.FOUND, "1.95.0")
+        return
+    assert found.status is Status.WRONG_VERSION
+    assert f"rustup has no toolchain {toolchain}" in found.action
+    assert str(installed) in found.action
+    assert f"rustup toolchain install {toolchain}" in found.action
 
 
 def test_crates_and_abandoned_builds_are_told_and_refuse_nothing(tmp_path: Path) -> None:

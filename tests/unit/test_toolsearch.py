@@ -76,7 +76,8 @@ def test_on_path(tmp_path: Path) -> None:
     make_tool(tmp_path / "bin", "ninja", "echo 1.11.1")
     facts = collected(tools=[NINJA], environment={"PATH": str(tmp_path / "bin")})
     (found,) = facts["tools"]["ninja"]["on_path"]
-    assert found == {"path": str(tmp_path / "bin/ninja"), "status": 0, "output": "1.11.1", "marked": True, "lists": {}}
+    expected = {"path": str(tmp_path / "bin/ninja"), "status": 0, "output": "1.11.1", "marked": True, "lists": {}}
+    assert found == {**expected, "real": expected["path"], "beside": {}}
     assert facts["tools"]["ninja"]["elsewhere"] == []
 
 
