@@ -18,10 +18,10 @@ import docker.utils
 import requests
 from docker import DockerClient as Client
 from docker.constants import IS_WINDOWS_PLATFORM, MINIMUM_DOCKER_API_VERSION
-from docker.context import ContextAPI
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
 from docker.tls import TLSConfig
 
+from builders.engines.docker_context import host_of_context
 from qualify.errors import AssayError, UnavailableError
 from qualify.errors import BuildError as FailedBuild
 from qualify.matrix.local import EngineHost
@@ -65,14 +65,9 @@ def is_remote(host: EngineHost | None) -> bool:
 
 def _client_of(host: EngineHost, options: dict[str, Any]) -> Client:
     """:raises UnavailableError: no such context, no certificates, or no way to speak ssh."""
-    url, tls = host.url, _tls(host.tls)
     if host.context:
-        context = ContextAPI.get_context(host.context)
-        if context is None:
-            raise UnavailableError(
-                f"no docker context {host.context}", where="engines", action="docker context ls names those that are"
-            )
-        url, tls = str(context.Host), context.TLSConfig or tls
+        host = host_of_context(host.context)
+    url, tls = host.url, _tls(host.tls)
     _try_socket(docker.utils.parse_host(url, IS_WINDOWS_PLATFORM))
     try:
         return _trusting(functools.partial(Client, base_url=url, tls=tls or False), options)
