@@ -212,8 +212,6 @@ def test_a_locked_part_of_the_target_with_other_bytes_is_refused(
     locks = {SHORT: [f"x==1 --hash=sha256:{'0' * 64}"]}
     platforms = ["manylinux2014_aarch64"]
     asked = request(folder, target_requirements=["x==1"], target_platforms=platforms, target_locks=locks)
-        folder, target_requirements=["x==1"], target_platforms=["manylinux2014_aarch64"], target_locks=locks
-    )
     with pytest.raises(FailedError):
         lay_out(asked, str(folder), {"purelib": str(purelib), "version": SHORT}, {})
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
