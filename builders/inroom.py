@@ -30,6 +30,7 @@ from builders.filling import (
 )
 from builders.finishing import Finished, Made, finish, only_wheel
 from builders.host import network_of
+from builders.jobs import jobs_in, measure
 from builders.plan import Plan
 from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.proving import collect_proof
@@ -81,6 +82,7 @@ def build_in_room(
         base=wish_for(plan.target, run.loaded.matrix.targets[plan.target].base, run.loaded.local),
         environment_key=spec.key,
         key=plan.key(),
+        resume=not request.rebuild,
         memory=request.memory,
         cores=request.cores,
         cache_server=cache.server if cache is not None and plan.compiler_cache else "",
@@ -109,7 +111,14 @@ def build_in_room(
         with run.timed("compile"):
             cached = cache_variables(plan, room, run.loaded.local, work, variables)
             compiled = compile_wheel(
-                room, prepared, {**variables, **cached}, tree, log, plan.target, jobs=plan.jobs, timeout=request.timeout
+                room,
+                prepared,
+                {**variables, **cached},
+                tree,
+                log,
+                plan.target,
+                jobs=_jobs(run, room, plan),
+                timeout=request.timeout,
             )
             use = cache_use(plan, room, cached)
         with run.timed("proof"):
@@ -236,6 +245,19 @@ def _refused(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
     """The caller's variables that the build refuses.  They would not be handed on, but whoever set them meant them."""
     patterns = plan.refused_environment
     return {name: value for name, value in environ.items() if any(fnmatchcase(name, p) for p in patterns)}
+
+
+def _jobs(run: Run, room: Room, plan: Plan) -> int:
+    """What somebody asked for, or as many of the plan's as the place bears now that the compile begins."""
+    host = run.loaded.local.engines.get(run.host_name)
+    if run.request.jobs or "MAX_JOBS" in run.request.overrides or (host is not None and host.jobs):
+        return plan.jobs
+    place = measure(room)
+    run.log.note(f"the place of the compile: {place.words()}")
+    jobs = jobs_in(place, plan.jobs, plan.memory_per_job)
+    if jobs < plan.jobs:
+        run.log.say(f"{jobs} of the planned {plan.jobs} jobs: there are {place.words()}")
+    return jobs
 
 
 def _deviations(request: BuildRequest, plan: Plan) -> tuple[str, ...]:
