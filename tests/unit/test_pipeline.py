@@ -145,7 +145,7 @@ def builder(loaded: LoadedMatrix, tmp_path: Path) -> Builder:
 
 def test_a_wheel_its_log_and_its_receipt(builder: Builder) -> None:
     built = builder(ready())
-    steps = ["preflight", "environment", "clock", "preflight", "preflight", "ccache", "compile", "proof"]
+    steps = ["preflight", "environment", "clock", "preflight", "preflight", "ccache", "measure", "compile", "proof"]
     assert builder.steps == steps
     name = "tiny-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
     assert builder.left == sorted([name, f"{name}.log", f"{name}.receipt.json", f"{TARGET}.log"])
