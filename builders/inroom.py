@@ -31,6 +31,7 @@ from builders.filling import (
 from builders.finishing import Finished, Made, finish, only_wheel
 from builders.host import network_of
 from builders.jobs import jobs_in, measure
+from builders.optional import declared_optional
 from builders.plan import Plan
 from builders.preflight import Facts, collect, judge, refuse_if_unmet, request_for
 from builders.proving import collect_proof
@@ -137,6 +138,7 @@ def build_in_room(
                 tuple(crate for each in materials.vendored for crate in each.lock.crates),
                 prepared.distributions,
                 prepared.hashes,
+                declared_optional(materials.source.tree),
             )
             wheel = only_wheel(work / "out" / FOLDER if repaired.file else work / "out", log.path)
             done = finish(wheel, plan, run.loaded, made, log.say)

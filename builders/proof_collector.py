@@ -1,267 +1,309 @@
 """What a build folder says of the binaries in the wheel that came out of it; runs in the room, after the compile.
 
-The standard library alone, Python 3.9 or newer: ``python3 -c "$(cat FILE)" REQUEST`` ends with one JSON object on its
-last line.  No judgement here: which files are the wheel's, which objects were written since the build began, which
-symbols and which containers of device code they hold (ELF: gABI; fat binary containers: magic, then sizes, as CUDA's
-own tools walk them).
+The standard library alone, Python 3.9 or newer; :mod:`builders.proof_elf` travels with it.  It ends with one JSON
+object on its last line.  No judgement here: which files are the wheel's, which objects were written since the build
+began, which symbols and which containers of device code they hold, what cargo and ninja noted.
 """
 
-# ruff: noqa: PTH114, PTH118, PTH123, PTH208
+# ruff: noqa: PTH113, PTH114, PTH118, PTH119, PTH120, PTH123, PTH202, PTH207, PTH208, UP031
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import json
 import os
-import struct
+import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from builders.proof_elf import FAULTS, Defined, Elf, add_archive, mapped
+
 MAX_FILES = 300_000
-MAX_SECTIONS = 100_000  # nvcc writes one for each kernel
-MAX_READ = 4 << 30
-MAGIC = 0xBA55ED50
-FAT_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+MAX_ARCHIVE = 512 << 20  # bytes of a static library of the place that is searched for a symbol
+MAX_SEARCHED = 4 << 30  # … and of all of them
+MAX_LOG = 256 << 20
+SHOWN = 20  # names of what is missing
 SKIPPED = {".git", ".hg", "node_modules", "__pycache__"}
 
 
 def main() -> int:
     request = json.loads(sys.argv[1])
-    sys.stdout.write("\n" + json.dumps(collect(request["tree"], request["out"], request["began"])) + "\n")
+    found = collect(request["tree"], request["out"], request["began"], request["libraries"])
+    sys.stdout.write("\n" + json.dumps(found) + "\n")
     return 0
 
 
-def collect(tree: str, out: str, began: float) -> dict[str, Any]:
-    """The facts: members of the wheel, objects of the build, ninja's logs."""
-    files, truncated = walk(tree)
-    objects, archives, logs, fingerprints = [], [], [], 0
+def collect(tree: str, out: str, began: float, libraries: Sequence[str] = ()) -> dict[str, Any]:
+    """The facts: members of the wheel, objects of the build, ninja's logs.
+
+    :param began: seconds since the epoch; what is older was not made by this build.
+    :param libraries: glob patterns of the place's static libraries, of which a link may take parts.
+    """
+    files, truncated = walk(tree, began)
+    objects = [path for path, _ in files if path.endswith(".o")]
+    archives = [path for path, _ in files if path.endswith((".a", ".rlib"))]
     by_size: dict[int, list[str]] = {}
-    for path, size, modified in files:
-        if path.endswith(".o") and modified >= began:
-            objects.append(path)
-        elif path.endswith((".a", ".rlib")) and modified >= began:
-            archives.append(path)
-        elif path.endswith(".ninja_log"):
-            logs.append(path)
-        elif "/.fingerprint/" in path and modified >= began:
-            fingerprints += 1
-        if modified >= began:
-            by_size.setdefault(size, []).append(path)
-    symbols: set[str] = set()
-    containers: set[str] = set()
-    unread = []
-    digests = []
+    for path, size in files:
+        by_size.setdefault(size, []).append(path)
+    defined = Defined()
+    unread, digests = [], []
     for path in objects:
         try:
-            data = read(path)
-            names, found = object_facts(data)
-        except (OSError, ValueError, struct.error) as error:
-            unread.append("%s: %s" % (path, error))  # noqa: UP031
-            continue
-        symbols |= names
-        containers |= found
-        digests.append({"path": os.path.relpath(path, tree), "sha256": hashlib.sha256(data).hexdigest()})
+            with mapped(path) as data:
+                defined.add(data)
+                digests.append({"path": os.path.relpath(path, tree), "sha256": hashlib.sha256(data).hexdigest()})
+        except FAULTS as error:
+            unread.append("%s: %s" % (os.path.relpath(path, tree), error))
     for path in archives:
         try:
-            for data in archive_members(read(path)):
-                names, found = object_facts(data)
-                symbols |= names
-                containers |= found
-        except (OSError, ValueError, struct.error) as error:
-            unread.append("%s: %s" % (path, error))  # noqa: UP031
+            add_archive(path, defined)
+        except FAULTS as error:
+            unread.append("%s: %s" % (os.path.relpath(path, tree), error))
+    logs = [path for path, _ in files if os.path.basename(path) == ".ninja_log"]
+    cargo = cargo_outputs([path for path, _ in files])
+    place = Place(libraries)
     members = [
-        member(name, data, by_size, tree, symbols, containers)
+        member(name, digest, size, by_size.get(size, []), tree, defined, place, cargo)
         for wheel in sorted(os.listdir(out))
         if wheel.endswith(".whl")
-        for name, data in binaries(os.path.join(out, wheel))
+        for name, digest, size in binaries(os.path.join(out, wheel))
     ]
     return {
-        "version": 1,
+        "version": 2,
         "members": members,
         "objects": digests,
         "archives": [os.path.relpath(path, tree) for path in archives],
-        "fingerprints": fingerprints,
+        "compilers": defined.compilers,
+        "intermediate": len(defined.unsized),
         "unread": unread,
         "truncated": truncated,
         "ninja": [read_log(path, tree) for path in logs[:20]],
     }
 
 
-def walk(tree: str) -> tuple[list[tuple[str, int, float]], bool]:
-    found = []
+def walk(tree: str, began: float) -> tuple[list[tuple[str, int]], bool]:
+    """Plain files that are no older than the build, with their sizes; whether there were too many to look at."""
+    found: list[tuple[str, int]] = []
+    seen = 0
     for folder, folders, names in os.walk(tree):
         folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(names):
-            path = os.path.join(folder, name)
-            try:
-                about = os.lstat(path)
-            except OSError:
-                continue
-            if not os.path.islink(path):
-                found.append((path, about.st_size, about.st_mtime))
-            if len(found) >= MAX_FILES:
+            seen += 1
+            if seen > MAX_FILES:
                 return found, True
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                about = os.lstat(path)
+                if about.st_mtime >= began and not os.path.islink(path) and os.path.isfile(path):
+                    found.append((path, about.st_size))
     return found, False
 
 
-def binaries(wheel: str) -> Iterator[tuple[str, bytes]]:
+def binaries(wheel: str) -> Iterator[tuple[str, str, int]]:
+    """Name, sha256 and size of each ELF file of a wheel that is no bare cubin."""
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
             with archive.open(entry) as stream:
                 head = stream.read(20)
-                if head[:4] == b"\x7fELF" and head[18:20] != b"\xbe\x00":  # not a cubin (EM_CUDA, 190)
-                    yield entry.filename, head + stream.read(MAX_READ)
+                if head[:4] != b"\x7fELF" or head[18:20] == b"\xbe\x00":  # EM_CUDA, 190
+                    continue
+                digest, size = hashlib.sha256(head), len(head)
+                for block in iter(lambda: stream.read(1 << 20), b""):
+                    digest.update(block)
+                    size += len(block)
+            yield entry.filename, digest.hexdigest(), size
 
 
 def member(
-    name: str, data: bytes, by_size: dict[int, list[str]], tree: str, symbols: set[str], containers: set[str]
+    name: str,
+    digest: str,
+    size: int,
+    candidates: list[str],
+    tree: str,
+    defined: Defined,
+    place: Place,
+    cargo: set[str],
 ) -> dict[str, Any]:
     """One binary of the wheel beside what the build folder holds."""
-    digest = hashlib.sha256(data).hexdigest()
-    twin = ""
-    for path in by_size.get(len(data), []):
-        if hashlib.sha256(read(path)).hexdigest() == digest:
-            twin = os.path.relpath(path, tree)
-            break
-    try:
-        elf = Elf(data)
-        exported = elf.defined(11)  # SHT_DYNSYM
-        fat = fat_containers(elf)
-        build_id = elf.build_id()
-        problem = ""
-    except (ValueError, struct.error) as error:
-        exported, fat, build_id, problem = set(), [], "", str(error)
-    return {
+    twins = [path for path in candidates if sha256_of(path) == digest]
+    linked = next((path for path in twins if path in cargo), "")
+    found: dict[str, Any] = {
         "name": name,
         "sha256": digest,
-        "size": len(data),
-        "twin": twin,
-        "build_id": build_id,
-        "exports": len(exported),
-        "exports_missing": sorted(exported - symbols)[:20],
-        "exports_missing_count": len(exported - symbols),
-        "containers": len(fat),
-        "containers_missing": len([each for each in fat if each not in containers]),
-        "problem": problem,
+        "size": size,
+        "twin": os.path.relpath(twins[0], tree) if twins else "",
+        "cargo": os.path.relpath(linked, tree) if linked else "",
+        "build_id": "",
+        "exports": 0,
+        "exports_missing": [],
+        "exports_missing_count": 0,
+        "differing": [],
+        "differing_count": 0,
+        "containers": 0,
+        "containers_missing": 0,
+        "libraries": [],
+        "problem": "",
     }
-
-
-def object_facts(data: bytes) -> tuple[set[str], set[str]]:
-    """The symbols that an object defines, and the containers of device code in it."""
-    elf = Elf(data)
-    return elf.defined(2), set(fat_containers(elf))  # SHT_SYMTAB
-
-
-def fat_containers(elf: Elf) -> list[str]:
-    """sha256 of each container in the sections of device code."""
-    found = []
-    for name, kind, offset, size in elf.sections:
-        if name not in FAT_SECTIONS or kind == 8:  # SHT_NOBITS
-            continue
-        at, end = offset, min(offset + size, len(elf.data))
-        while at + 16 <= end:
-            magic, _, header, length = struct.unpack_from("<IHHQ", elf.data, at)
-            if magic != MAGIC:
-                at += 8  # padding between containers
-                continue
-            if header + length <= 0 or at + header + length > end:
-                raise ValueError("a container of device code leads out of its section")
-            found.append(hashlib.sha256(elf.data[at : at + header + length]).hexdigest())
-            at += header + length
-            at += -at % 8
+    if twins:
+        try:
+            with mapped(twins[0]) as data:
+                found.update(beside(Elf(data), defined, place))
+        except FAULTS as error:
+            found["problem"] = str(error)
     return found
 
 
-class Elf:
-    """Sections and symbols of a 64-bit little-endian ELF file."""
+def beside(elf: Elf, defined: Defined, place: Place) -> dict[str, Any]:
+    """What a binary exports (or, where that is nothing, defines) and carries, beside what the objects define."""
+    exported = list(elf.symbols(11)) or list(elf.symbols(2))  # SHT_DYNSYM, SHT_SYMTAB
+    if elf.program:
+        # Its data may be copies of other libraries' (stdout), and what it exports is next to nothing.
+        exported = [each for kind in (2, 11) for each in elf.symbols(kind) if each[2]]
+    names = {name for name, _, _ in exported}
+    containers = elf.containers()
+    missing = names - defined.names
+    lost = {each for each in containers if each not in defined.containers}
+    found, used = place.supply(missing, lost) if missing or lost else (Defined(), [])
+    missing -= found.names
+    lost -= found.containers
+    sized = {name for name, _ in defined.sized} | {name for name, _ in found.sized}
+    differing = {
+        name
+        for name, size, function in exported
+        if function and size and name in sized and name not in defined.unsized
+        if (name, size) not in defined.sized and (name, size) not in found.sized
+    }
+    return {
+        "build_id": elf.build_id(),
+        "exports": len(names),
+        "exports_missing": first(missing),
+        "exports_missing_count": len(missing),
+        "differing": first(differing),
+        "differing_count": len(differing),
+        "containers": len(containers),
+        "containers_missing": len([each for each in containers if each in lost]),
+        "libraries": used,
+    }
 
-    def __init__(self, data: bytes) -> None:
-        if data[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("no 64-bit little-endian ELF file")
-        self.data = data
-        start, size, count, names = struct.unpack_from("<Q10xHHH", data, 40)
-        # More sections than fit: the number and the name table's index stand in the first one.
-        if start and (count == 0 or names == 0xFFFF):
-            first = struct.unpack_from("<IIQQQQII", data, start)
-            count, names = count or first[5], first[6] if names == 0xFFFF else names
-        if size < 64 or count > MAX_SECTIONS:
-            raise ValueError("section headers of size %d, %d of them" % (size, count))  # noqa: UP031
-        self.headers = [struct.unpack_from("<IIQQQQIIQQ", data, start + number * size) for number in range(count)]
-        table = self.headers[names] if names < count else None
-        self.sections = [
-            (self._string(table, header[0]) if table else "", header[1], header[4], header[5])
-            for header in self.headers
-        ]
 
-    def defined(self, kind: int) -> set[str]:
-        """Names of global and weak symbols that a table of this kind defines."""
-        found: set[str] = set()
-        for header in self.headers:
-            if header[1] != kind or header[9] != 24 or header[6] >= len(self.headers):
+def first(names: set[str]) -> list[str]:
+    """A few of them, what Python calls first."""
+    return sorted(names, key=lambda name: (not name.startswith("PyInit_"), name))[:SHOWN]
+
+
+class Place:
+    """Static libraries of the place, looked at once something of a binary is in no object of the build."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = patterns
+        self.read: dict[str, Defined] = {}
+        self.left = MAX_SEARCHED
+
+    def supply(self, names: set[str], containers: set[bytes]) -> tuple[Defined, list[str]]:
+        """What the libraries define of all this, and the names of those that do."""
+        whole, used = Defined(), []
+        for path in self._paths():
+            if names <= whole.names and containers <= whole.containers:
+                break
+            had = self._of(path)
+            if not (names & had.names) - whole.names and not (containers & had.containers) - whole.containers:
                 continue
-            strings = self.headers[header[6]]
-            end = min(header[4] + header[5], len(self.data) - 23)
-            for at in range(header[4], end, 24):
-                name, info, _, section = struct.unpack_from("<IBBH", self.data, at)
-                if section in (0, 0xFFF1) or info >> 4 not in (1, 2, 10) or info & 15 not in (0, 1, 2, 6, 10):
-                    continue
-                text = self._string(strings, name)
-                if text and text not in LINKERS:
-                    found.add(text)
-        return found
+            used.append(os.path.basename(path))
+            whole.names |= had.names
+            whole.sized |= had.sized
+            whole.containers |= had.containers
+        return whole, used
 
-    def build_id(self) -> str:
-        for name, _, offset, size in self.sections:
-            if name == ".note.gnu.build-id" and size >= 16:
-                owner, length, _ = struct.unpack_from("<III", self.data, offset)
-                return self.data[offset + 12 + owner : offset + 12 + owner + length].hex()
-        return ""
+    def _paths(self) -> list[str]:
+        found: dict[str, None] = {}
+        for pattern in self.patterns:
+            for path in sorted(glob.glob(pattern)):
+                found[os.path.realpath(path)] = None
+        return list(found)
 
-    def _string(self, table: tuple[int, ...], offset: int) -> str:
-        start = table[4] + offset
-        end = self.data.find(b"\0", start, min(table[4] + table[5], len(self.data)))
-        return self.data[start:end].decode("utf-8", "replace") if offset < table[5] and end >= 0 else ""
-
-
-# Symbols that linkers make; no object defines them.
-LINKERS = {"_init", "_fini", "_edata", "_end", "__bss_start", "_start", "__data_start", "data_start", "_IO_stdin_used"}
+    def _of(self, path: str) -> Defined:
+        if path not in self.read:
+            self.read[path] = had = Defined()
+            with contextlib.suppress(*FAULTS):
+                size = os.path.getsize(path)
+                if size <= min(MAX_ARCHIVE, self.left):
+                    self.left -= size
+                    add_archive(path, had)
+        return self.read[path]
 
 
-def archive_members(data: bytes) -> Iterator[bytes]:
-    """The ELF members of a static library (ar(5))."""
-    if data[:8] != b"!<arch>\n":
-        raise ValueError("no static library")
-    at = 8
-    while at + 60 <= len(data):
-        size = int(data[at + 48 : at + 58])
-        content = data[at + 60 : at + 60 + size]
-        if content[:4] == b"\x7fELF":
-            yield content
-        at += 60 + size + size % 2
+def cargo_outputs(paths: list[str]) -> set[str]:
+    """Files that cargo linked since the build began: in a target's ``deps``, with its note and its fingerprint."""
+    there = set(paths)
+    prints = set()
+    for path in paths:
+        folder, name = os.path.split(path)
+        target, mark = os.path.split(os.path.dirname(folder))
+        if mark == ".fingerprint" and not name.startswith(("dep-", "invoked", "output-")):
+            kind, _, crate = name.partition("-")
+            if kind in ("bin", "lib") and not crate.endswith(".json"):
+                prints.add((target, crate.replace("-", "_")))
+    found = set()
+    for path in paths:
+        folder, name = os.path.split(path)
+        target, mark = os.path.split(folder)
+        if mark != "deps" or name.endswith((".d", ".rlib", ".rmeta", ".o", ".a")):
+            continue
+        stem = name[:-3] if name.endswith(".so") else name
+        crate = re.sub(r"-[0-9a-f]{16}$", "", stem)
+        crate = crate[3:] if name.endswith(".so") and crate.startswith("lib") else crate
+        notes = {os.path.join(folder, stem + ".d"), os.path.join(folder, re.sub("^lib", "", stem) + ".d")}
+        if (target, crate.replace("-", "_")) in prints and notes & there:
+            found.add(path)
+    return found
 
 
-def read(path: str) -> bytes:
+def sha256_of(path: str) -> str:
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        return file.read(MAX_READ)
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_log(path: str, tree: str) -> dict[str, Any]:
-    """A ``.ninja_log``: start, end, mtime, output, hash of the command; milliseconds."""
-    steps: dict[str, int] = {}
+    """A ``.ninja_log`` (versions 5 to 7): start, end, mtime, output, hash of the command; milliseconds.
+
+    A step with several outputs has a line for each, with the same times and hash; a later line for an output counts
+    instead of an earlier one, and another hash says that it was made again by another command.
+    """
+    last: dict[str, tuple[int, int, str]] = {}
+    again = set()
     with open(path, encoding="utf-8", errors="replace") as file:
-        first = file.readline().strip()
-        for line in file:
+        head = file.readline(1 << 16).strip()
+        for line in file if os.path.getsize(path) <= MAX_LOG else ():
             parts = line.rstrip("\n").split("\t")
-            if len(parts) >= 5 and parts[0].isdigit() and parts[1].isdigit():
-                steps[parts[3]] = int(parts[1]) - int(parts[0])
-    slowest = sorted(steps.items(), key=lambda item: -item[1])[:10]
+            if len(parts) != 5 or not (parts[0].isdigit() and parts[1].isdigit()):
+                continue
+            if parts[3] in last and last[parts[3]][2] != parts[4]:
+                again.add(parts[3])
+            last[parts[3]] = (int(parts[0]), int(parts[1]), parts[4])
+    steps: dict[tuple[int, int, str], str] = {}
+    for output, times in last.items():
+        steps.setdefault(times, output)
+    slowest = sorted(steps.items(), key=lambda item: (item[0][0] - item[0][1], item[1]))[:10]
     return {
         "path": os.path.relpath(path, tree),
-        "format": first,
+        "format": head.lstrip("# "),
         "steps": len(steps),
-        "slowest": [{"output": output, "milliseconds": spent} for output, spent in slowest],
+        "slowest": [
+            {"output": shown(output, tree), "milliseconds": end - start} for (start, end, _), output in slowest
+        ],
+        "again": sorted(shown(output, tree) for output in again)[:SHOWN],
     }
+
+
+def shown(output: str, tree: str) -> str:
+    """An output by its path in the build folder, where it lies there."""
+    return os.path.relpath(output, tree) if output.startswith(tree + "/") else output
 
 
 if __name__ == "__main__":

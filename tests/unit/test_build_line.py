@@ -134,7 +134,7 @@ def foreign(change: Callable[[dict[str, object]], None]) -> Act:
     [
         ({"twin": ""}, "no file that was made since the build began has its bytes"),
         ({"exports": 1, "exports_missing": ["PyInit__C"], "exports_missing_count": 1}, "PyInit__C"),
-        ({"containers": 2, "containers_missing": 2}, "2 of its 2 containers of device code are in no object"),
+        ({"containers": 2, "containers_missing": 2}, "has 2 of its 2 containers of device code"),
     ],
 )
 def test_what_was_not_compiled_here_is_not_delivered(builder: Builder, change: dict[str, object], why: str) -> None:

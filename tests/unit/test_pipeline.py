@@ -78,8 +78,8 @@ def proves(room: Room, step: Step, say: Say) -> int:
     request = json.loads(step.command[-1])
     found = proof_collector.collect(request["tree"], request["out"], 0.0)
     for member in found["members"]:
-        member.update(twin="build/lib/" + member["name"], exports_missing=[], exports_missing_count=0)
-        member["containers_missing"] = 0
+        member.update(twin="build/lib/" + member["name"], exports=1, exports_missing=[], exports_missing_count=0)
+        member.update(containers_missing=0, problem="")
     found["objects"] = [{"path": "build/temp/a.o", "sha256": "6" * 64}]
     say(json.dumps(found))
     return 0
@@ -170,7 +170,13 @@ def test_the_receipt_says_what_it_was_made_from_and_what_came_out(builder: Build
     assert document["key"] == document["plan"]["key"]
     assert document["plan"]["source"]["commit"] == "4ba787ec9"
     assert document["architectures"] == [
-        {"member": "tiny/_C.abi3.so", "requested": ["9.0"], "emitted": {"sm_90 (cubin)": "as asked"}}
+        {
+            "member": "tiny/_C.abi3.so",
+            "requested": ["9.0"],
+            "emitted": {"sm_90 (cubin)": "compiled for it"},
+            "served": {"9.0": "sm_90 (cubin): compiled for it"},
+            "toolkits": ["13.0"],
+        }
     ]
     assert document["versions"]["commit"] == "same"
     assert document["environment"]["distributions"] == {
@@ -368,9 +374,15 @@ def test_a_wheel_without_the_device_code_that_was_planned_is_not_delivered(build
     assert builder.left == [f"{TARGET}.log"]
 
 
-def test_a_wheel_for_another_gpu_is_delivered_and_said_so(builder: Builder) -> None:
-    builder(ready(compile=makes_wheel(extensions={"tiny/_C": {"sm_120": ["k"]}})))
+def test_a_wheel_for_another_gpu_that_was_asked_for_is_delivered_and_said_so(builder: Builder) -> None:
+    builder(ready(compile=makes_wheel(extensions={"tiny/_C": {"sm_120": ["k"]}})), arch_list="12.0")
     assert "nothing in it runs on compute capability 9.0 (sm_120): it will not qualify" in builder.stderr.getvalue()
+
+
+def test_an_architecture_that_the_build_dropped_is_named(builder: Builder) -> None:
+    with pytest.raises(BuildError, match=r"the build dropped 9\.0: nothing in its wheel serves it; it holds sm_120"):
+        builder(ready(compile=makes_wheel(extensions={"tiny/_C": {"sm_120": ["k"]}})))
+    assert builder.left == [f"{TARGET}.log"]
 
 
 def test_an_output_folder_that_is_a_file(builder: Builder) -> None:
