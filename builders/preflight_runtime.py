@@ -1,50 +1,38 @@
 """What a GPU's host needs at run time: FlashInfer and Triton compile kernels there, with tools that no wheel brings.
 
-The interpreter is the one that serves; its Triton brings a ptxas of its own, which has to know the GPU.
+The interpreter is the one that serves.  FlashInfer calls ninja, nvcc and the C++ compiler; Triton calls the C compiler
+for its launchers, with ``Python.h``, and a ptxas of its own.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
+from builders.preflight import collect
 from builders.preflight_items import Item, Status
 from builders.preflight_toolkit import judge_toolkit
-from builders.preflight_tools import judge_headers, judge_tools
+from builders.preflight_tools import at_least, judge_headers, judge_tools
+from builders.preflight_triton import judge_triton, run
 from builders.toolsearch import (
     COMMANDS,
     Request,
     ToolDemand,
-    collector_source,
     header_folders,
     look_in_folders,
     question,
     run_here,
 )
 
-SECONDS = 60
-# Versions of PTX, the oldest first: an architecture asks for its own or newer, a ptxas takes its own or older.
-_PTX_VERSIONS = ("8.0", "8.7", "8.8", "9.0")
 _TOOLS = (
     ToolDemand("ninja", COMMANDS["ninja"], "", "FlashInfer compiles its kernels with it"),
     ToolDemand("nvcc", COMMANDS["nvcc"], "", "FlashInfer compiles its kernels with it"),
-    ToolDemand("c++", COMMANDS["c++"], "", "Triton compiles its launchers with it"),
+    ToolDemand("c++", COMMANDS["c++"], "", "FlashInfer compiles its host code with it"),
+    ToolDemand("cc", COMMANDS["cc"], "", "Triton compiles its launchers with it"),
 )
-# Run by the interpreter that serves: where its Triton lies, without importing it.
-_TRITON = """
-import importlib.util, json, os
-spec = importlib.util.find_spec("triton")
-folder = list(spec.submodule_search_locations)[0] if spec and spec.submodule_search_locations else ""
-names = ("ptxas", "ptxas-blackwell")
-found = [os.path.join(folder, "backends", "nvidia", "bin", name) for name in names] if folder else []
-print(json.dumps({"triton": folder, "ptxas": [path for path in found if os.path.exists(path)]}))
-"""
+_CUDA = re.compile(r"CUDA Version:\s*(\d+\.\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +44,14 @@ class Device:
     driver: str
 
 
-def judge_runtime(python: str, compute_capability: str, look_in: Sequence[str]) -> tuple[Item, ...]:
+def judge_runtime(
+    python: str, compute_capability: str, look_in: Sequence[str], *, oldest_cuda: str = ""
+) -> tuple[Item, ...]:
     """Everything that run-time compilation needs on this host.
 
     :param python: the interpreter that serves.
     :param compute_capability: of the target; "" takes that of the GPU here.
+    :param oldest_cuda: the oldest CUDA that the driver has to support; "" for any.
     """
     devices, why = devices_here()
     wanted = compute_capability or (devices[0].compute_capability if devices else "")
@@ -70,13 +61,14 @@ def judge_runtime(python: str, compute_capability: str, look_in: Sequence[str]) 
         headers_in=header_folders(look_in),
         tools=tuple(question(tool) for tool in _TOOLS),
     )
-    facts: Mapping[str, Any] = json.loads(run_here(["-c", collector_source(), json.dumps(request.to_json())]))
+    facts = collect(request, run_here)
     return (
         *_judge_devices(devices, why, wanted),
-        *judge_tools(_TOOLS, facts, plan=None),
+        *(_judge_driver(oldest_cuda) if devices else ()),
+        *judge_tools(_TOOLS, facts, plan=None, compute_capability=wanted),
         *judge_toolkit(facts),
         *judge_headers(facts, demanded=True),
-        *_judge_triton(python, wanted),
+        *judge_triton(python, wanted),
     )
 
 
@@ -86,90 +78,43 @@ def devices_here() -> tuple[tuple[Device, ...], str]:
     if tool is None:
         return (), "no nvidia-smi on PATH: no driver is installed here, or it is out of sight"
     query = "--query-gpu=name,compute_cap,driver_version"
-    code, said = _run([tool, query, "--format=csv,noheader"])
+    code, said = run([tool, query, "--format=csv,noheader"])
     rows = [[part.strip() for part in line.split(",")] for line in said.splitlines()] if code == 0 else []
     devices = tuple(Device(*row) for row in rows if len(row) == 3)
     return devices, "" if devices else f"nvidia-smi: {said.strip().splitlines()[0] if said.strip() else code}"
 
 
 def _judge_devices(devices: Sequence[Device], why: str, wanted: str) -> tuple[Item, ...]:
+    """One line for each kind of GPU; others beside the target's are told, and a host with none of those refuses."""
+    expected = f"compute capability {wanted}" if wanted else ""
     if not devices:
-        return (Item("GPU", Status.NOT_LOOKED_AT, expected=f"compute capability {wanted}", action=why, optional=True),)
+        return (Item("GPU", Status.NOT_LOOKED_AT, expected=expected, action=why, optional=True),)
     items = []
-    for device in devices:
-        fits = not wanted or device.compute_capability == wanted
+    one_fits = any(device.compute_capability == wanted for device in devices)
+    for device in dict.fromkeys(devices):
+        fits = device.compute_capability == wanted
+        count = devices.count(device)
         items.append(
             Item(
-                "GPU",
+                f"GPU {device.name}",
                 Status.FOUND if fits else Status.UNMET,
-                version=f"{device.name}, {device.compute_capability}, driver {device.driver}",
-                expected=f"compute capability {wanted}",
+                version=f"compute capability {device.compute_capability}" + (f", {count} of them" if count > 1 else ""),
+                expected=expected,
                 action="" if fits else "this is another GPU than the target's",
+                optional=one_fits,
             )
         )
     return tuple(items)
 
 
-def _judge_triton(python: str, wanted: str) -> tuple[Item, ...]:
-    """The ptxas that Triton brings: it assembles one empty kernel for the target."""
-    name = "ptxas of Triton"
-    code, said = _run([python, "-I", "-c", _TRITON])
-    try:
-        found = json.loads(said.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        why = said.strip().splitlines()[-1] if said.strip() else f"exit status {code}"
-        return (Item(name, Status.NOT_LOOKED_AT, action=f"the interpreter could not be asked: {why}"),)
-    if not found["triton"]:
-        action = f"{python} has no triton: install what is served, then look again"
-        return (Item(name, Status.ABSENT, expected="triton, which torch brings", action=action, optional=True),)
-    if not found["ptxas"]:
-        return (
-            Item(name, Status.ABSENT, found["triton"], action="reinstall triton: its backends/nvidia/bin is empty"),
-        )
-    if not wanted:
-        return (Item(name, Status.NOT_LOOKED_AT, found["ptxas"][0], action="no target and no GPU to ask it for"),)
-    refusals = [(path, assembles(path, wanted)) for path in found["ptxas"]]
-    fitting = next((path for path, refusal in refusals if not refusal), "")
-    if fitting:
-        return (Item(name, Status.FOUND, fitting, f"knows sm_{wanted.replace('.', '')}"),)
-    path, refusal = refusals[-1]
-    action = f"{refusal}; set TRITON_PTXAS_PATH to the ptxas of a toolkit that knows it, or upgrade triton"
-    return (
-        Item(name, Status.WRONG_VERSION, path, expected=f"one that knows sm_{wanted.replace('.', '')}", action=action),
-    )
-
-
-def assembles(ptxas: str, compute_capability: str) -> str:
-    """Why a ptxas makes no cubin for a compute capability; "" where it does."""
-    architecture = f"sm_{compute_capability.replace('.', '')}"
-    refusal = ""
-    with tempfile.TemporaryDirectory() as folder:
-        for version in _PTX_VERSIONS:
-            source = Path(folder, "kernel.ptx")
-            source.write_text(
-                f".version {version}\n.target {architecture}\n.address_size 64\n.visible .entry k() {{ ret; }}\n",
-                encoding="utf-8",
-            )
-            code, said = _run([ptxas, f"-arch={architecture}", str(source), "-o", str(Path(folder, "kernel.cubin"))])
-            if code == 0:
-                return ""
-            lines = [line for line in said.splitlines() if line.strip()]
-            refusal = lines[0].replace(f"{folder}/", "") if lines else f"it ended with {code}"
-    return refusal
-
-
-def _run(command: Sequence[str]) -> tuple[int, str]:
-    try:
-        done = subprocess.run(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return -1, str(error)
-    return done.returncode, done.stdout
+def _judge_driver(oldest_cuda: str) -> tuple[Item, ...]:
+    """The newest CUDA that the driver runs, as the head of ``nvidia-smi``'s table says."""
+    _, said = run([shutil.which("nvidia-smi") or "nvidia-smi"])
+    match = _CUDA.search(said)
+    expected = f"CUDA {oldest_cuda} or newer" if oldest_cuda else ""
+    if match is None:
+        return (Item("driver", Status.NOT_LOOKED_AT, expected=expected, action="nvidia-smi names no CUDA version"),)
+    if oldest_cuda and not at_least(match[1], oldest_cuda):
+        action = f"the target's wheels need a driver for CUDA {oldest_cuda}: install a newer one"
+        return (Item("driver", Status.WRONG_VERSION, version=f"CUDA {match[1]}", expected=expected, action=action),)
+    return (Item("driver", Status.FOUND, version=f"CUDA {match[1]}"),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
@@ -21,22 +22,42 @@ INSTALL: Mapping[str, str] = {
     "ninja": "install ninja (python -m pip install ninja, or the ninja-build package)",
     "cmake": "install cmake (python -m pip install cmake, or the cmake package)",
     "c++": "install a C++ compiler (the g++ package)",
+    "cc": "install a C compiler (the gcc package)",
     "git": "install git",
     "cargo": "install Rust (rustup, or the cargo package)",
 }
+
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _RELEASE = re.compile(r"release (\d+\.\d+)(?:, V(\d+\.\d+\.\d+))?")
 
 
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What nvcc has to fit: the target's CUDA and where it comes from ("": any), and the GPU ("": any)."""
+
+    cuda: str = ""
+    requirement: str = ""
+    compute_capability: str = ""
+
+
 def judge_tools(
-    tools: Sequence[ToolDemand], facts: Facts, *, plan: Plan | None, brought: frozenset[str] = frozenset()
+    tools: Sequence[ToolDemand],
+    facts: Facts,
+    *,
+    plan: Plan | None,
+    brought: frozenset[str] = frozenset(),
+    compute_capability: str = "",
 ) -> tuple[Item, ...]:
     """One item for each tool; ``Python.h`` is judged by :func:`judge_headers`.
 
     :param plan: whose toolkit and architecture nvcc must fit; None judges the tools for themselves.
     :param brought: tools that the isolated environment brings once it is made.
+    :param compute_capability: without a plan, what nvcc has to compile for; "" for anything.
     """
+    fit = Fit(compute_capability=compute_capability)
+    if plan is not None and plan.toolkit is not None:
+        fit = Fit(plan.toolkit.version, plan.toolkit.requirement, plan.compute_capability)
     return tuple(
         Item(
             tool.name,
@@ -46,21 +67,21 @@ def judge_tools(
             optional=True,
         )
         if tool.name in brought
-        else _judge_tool(tool, facts, plan)
+        else _judge_tool(tool, facts, fit)
         for tool in tools
         if tool.commands
     )
 
 
-def _judge_tool(tool: ToolDemand, facts: Facts, plan: Plan | None) -> Item:
+def _judge_tool(tool: ToolDemand, facts: Facts, fit: Fit) -> Item:
     seen = facts.get("tools", {}).get(tool.name)
     if seen is None:
         return Item(tool.name, Status.NOT_LOOKED_AT, expected=_expected(tool), action="the collector was not asked")
-    candidates = [_fault(tool, found, plan) for found in seen["on_path"][:1]]
+    candidates = [_fault(tool, found, fit) for found in seen["on_path"][:1]]
     if candidates and not candidates[0]:
         found = seen["on_path"][0]
         return Item(tool.name, Status.FOUND, found["path"], version_of(tool.name, found["output"]), _expected(tool))
-    fits = [found for found in seen["elsewhere"] if not _fault(tool, found, plan)]
+    fits = [found for found in seen["elsewhere"] if not _fault(tool, found, fit)]
     if fits:
         # A tool that stands in its own place before a script that only calls it.
         fitting = next((found for found in fits if found.get("marked")), fits[0])
@@ -70,25 +91,25 @@ def _judge_tool(tool: ToolDemand, facts: Facts, plan: Plan | None) -> Item:
             fitting["path"],
             version_of(tool.name, fitting["output"]),
             _expected(tool),
-            _first(seen["on_path"], tool, plan) + _put_on_path(tool, fitting),
+            _first(seen["on_path"], tool, fit) + _put_on_path(tool, fitting),
         )
     if candidates and seen["on_path"][0]["status"] == 0:
         found = seen["on_path"][0]
         return _wrong(tool, found, candidates[0])
     if seen["elsewhere"] and seen["elsewhere"][0]["status"] == 0:
         found = seen["elsewhere"][0]
-        return _wrong(tool, found, f"it is not on PATH, and {_fault(tool, found, plan)}")
+        return _wrong(tool, found, f"it is not on PATH, and {_fault(tool, found, fit)}")
     # One that is there and doesn't start (rustup's cargo under another HOME) is told, not passed over.
     dead = [*seen["on_path"], *seen["elsewhere"]][:1]
-    why = f"{dead[0]['path']} does not run ({_fault(tool, dead[0], plan)}); " if dead else ""
+    why = f"{dead[0]['path']} does not run ({_fault(tool, dead[0], fit)}); " if dead else ""
     if not candidates and seen.get("named"):
         why = f"{VARIABLES[tool.name]} names {seen['named']}, which is not there; unset it, or "
-    return Item(tool.name, Status.ABSENT, expected=_expected(tool), action=why + _install(tool, plan))
+    return Item(tool.name, Status.ABSENT, expected=_expected(tool), action=why + _install(tool, fit))
 
 
-def _first(on_path: Sequence[Mapping[str, Any]], tool: ToolDemand, plan: Plan | None) -> str:
+def _first(on_path: Sequence[Mapping[str, Any]], tool: ToolDemand, fit: Fit) -> str:
     """What is wrong with the one that the build would call now; "" where there is none."""
-    return f"{on_path[0]['path']} comes first now: {_fault(tool, on_path[0], plan)}; " if on_path else ""
+    return f"{on_path[0]['path']} comes first now: {_fault(tool, on_path[0], fit)}; " if on_path else ""
 
 
 def _wrong(tool: ToolDemand, found: Mapping[str, Any], fault: str) -> Item:
@@ -102,7 +123,7 @@ def _wrong(tool: ToolDemand, found: Mapping[str, Any], fault: str) -> Item:
     )
 
 
-def _fault(tool: ToolDemand, found: Mapping[str, Any], plan: Plan | None) -> str:
+def _fault(tool: ToolDemand, found: Mapping[str, Any], fit: Fit) -> str:
     """Why one candidate will not do; "" if it will."""
     if found["status"] != 0:
         lines = str(found["output"]).strip().splitlines()
@@ -116,7 +137,7 @@ def _fault(tool: ToolDemand, found: Mapping[str, Any], plan: Plan | None) -> str
             return f"version {version} is older than {tool.minimum}" + (f" ({tool.why})" if tool.why else "")
     if tool.name == "cargo":
         return _toolchain_fault(tool, found)
-    return _nvcc_fault(found, plan) if tool.name == "nvcc" and plan is not None else ""
+    return _nvcc_fault(found, fit) if tool.name == "nvcc" else ""
 
 
 def _toolchain_fault(tool: ToolDemand, found: Mapping[str, Any]) -> str:
@@ -137,15 +158,14 @@ def _toolchain_fault(tool: ToolDemand, found: Mapping[str, Any]) -> str:
     )
 
 
-def _nvcc_fault(found: Mapping[str, Any], plan: Plan) -> str:
+def _nvcc_fault(found: Mapping[str, Any], fit: Fit) -> str:
     """Whether this nvcc is the target's toolkit and can compile for the target."""
-    if plan.toolkit is None:
-        return ""
     version = version_of("nvcc", found["output"])
-    wanted = plan.toolkit.version
-    if version.split(".")[:2] != wanted.split(".")[:2]:
-        return f"its CUDA is {version or 'not stated'}, the target's {wanted}"
-    number = plan.compute_capability.replace(".", "")
+    if fit.cuda and version.split(".")[:2] != fit.cuda.split(".")[:2]:
+        return f"its CUDA is {version or 'not stated'}, the target's {fit.cuda}"
+    number = fit.compute_capability.replace(".", "")
+    if not number:
+        return ""
     listed = {item for items in found.get("lists", {}).values() for item in items}
     if not listed:
         return "it does not list its architectures (--list-gpu-arch)"
@@ -189,9 +209,9 @@ def _put_on_path(tool: ToolDemand, found: Mapping[str, Any]) -> str:
     return setting
 
 
-def _install(tool: ToolDemand, plan: Plan | None) -> str:
-    if tool.name == "nvcc" and plan is not None and plan.toolkit is not None:
-        return f"install CUDA {plan.toolkit.version} (python -m pip install '{plan.toolkit.requirement}')"
+def _install(tool: ToolDemand, fit: Fit) -> str:
+    if tool.name == "nvcc" and fit.requirement:
+        return f"install CUDA {fit.cuda} (python -m pip install '{fit.requirement}')"
     if tool.name == "c++" and tool.commands and tool.commands[0] != "c++":
         return f"install {tool.commands[0]} (the {tool.commands[0].replace('g++', '').strip('-')} cross compiler)"
     newer = f", {tool.minimum} or newer" if tool.minimum else ""

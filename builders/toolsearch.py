@@ -47,11 +47,12 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "ninja": ("ninja",),
     "cmake": ("cmake",),
     "c++": ("c++", "g++", "clang++"),
+    "cc": ("gcc", "clang", "cc"),
     "git": ("git",),
     "cargo": ("cargo",),
 }
 # A variable that names the tool instead, as CMake and setuptools read it.
-VARIABLES: Mapping[str, str] = {"c++": "CXX"}
+VARIABLES: Mapping[str, str] = {"c++": "CXX", "cc": "CC"}
 # What lies beside the `bin` of a whole CUDA toolkit, and not beside a script that only calls its nvcc.
 NVCC_MARKS = ("nvvm",)
 # What lies beside a tool and belongs to it: a program, and what it is asked.

@@ -82,8 +82,11 @@ def _look_at_runtime(loaded: LoadedMatrix, arguments: argparse.Namespace, look_i
     from builders.planning import chosen_target
     from builders.preflight_runtime import judge_runtime
 
-    capability = chosen_target(loaded, arguments.target).compute_capability if arguments.target else ""
-    return judge_runtime(arguments.python or sys.executable, capability, look_in)
+    python = arguments.python or sys.executable
+    if arguments.target is None:
+        return judge_runtime(python, "", look_in)
+    target = chosen_target(loaded, arguments.target)
+    return judge_runtime(python, target.compute_capability, look_in, oldest_cuda=target.driver.oldest_cuda)
 
 
 def _look_at_engine(loaded: LoadedMatrix, target: str, engine: str) -> tuple[Item, ...]:

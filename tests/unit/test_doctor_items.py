@@ -1,11 +1,8 @@
-"""What the doctor says of toolkits, floors of the tree, the store, and the host that serves."""
+"""What the doctor says of toolkits, floors of the tree, the store, and the engine."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from builders.cli import main
 from builders.compilerfloor import compiler_floor
 from builders.crates import CrateLock
 from builders.preflight_items import Item, Status
-from builders.preflight_runtime import assembles, judge_runtime
 from builders.preflight_sources import judge_claims, judge_crates
 from builders.preflight_toolkit import judge_toolkit
 from builders.preflight_tools import judge_tools
@@ -191,42 +187,3 @@ def test_the_doctor_names_the_engine(tmp_path: Path, capsys: pytest.CaptureFixtu
     main(["doctor", "x86_64-sm90", "--matrix", str(loaded.path), "--static", "--json", "--engine", "docker"])
     items = {item["name"]: item for item in json.loads(capsys.readouterr().out)["items"]}
     assert items["engine"]["refuses"] is True
-
-
-def with_triton(folder: Path, ptxas: str) -> str:
-    """An interpreter whose triton brings a ptxas that is this script."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    python = folder / "bin" / "python"
-    site = subprocess.check_output([str(python), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"])
-    triton = Path(site.decode().strip()) / "triton"
-    write_tree(triton, {"__init__.py": "raise ImportError('it is not imported')\n"})
-    make_tool(triton / "backends" / "nvidia" / "bin", "ptxas", ptxas)
-    return str(python)
-
-
-def test_the_ptxas_of_triton_has_to_know_the_gpu(tmp_path: Path) -> None:
-    known = 'case "$1" in -arch=sm_121) exit 0;; esac; '
-    knows = known + 'echo "ptxas fatal : Value is not defined for option gpu-name"; exit 1'
-    python = with_triton(tmp_path / "venv", knows)
-    items = {item.name: item for item in judge_runtime(python, "12.1", ())}
-    assert items["ptxas of Triton"].status is Status.FOUND
-    items = {item.name: item for item in judge_runtime(python, "11.0", ())}
-    refused = items["ptxas of Triton"]
-    assert refused.status is Status.WRONG_VERSION
-    assert "Value is not defined for option gpu-name" in refused.action
-    assert "TRITON_PTXAS_PATH" in refused.action
-
-
-def test_an_interpreter_without_triton_is_told(tmp_path: Path) -> None:
-    items = {item.name: item for item in judge_runtime(sys.executable, "12.1", ())}
-    assert items["ptxas of Triton"].status is Status.ABSENT
-    assert not items["ptxas of Triton"].refuses
-    assert items["GPU"].status in (Status.NOT_LOOKED_AT, Status.FOUND, Status.UNMET)
-
-
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas on PATH")
-def test_a_real_ptxas_is_asked_by_a_real_kernel() -> None:
-    ptxas = shutil.which("ptxas")
-    assert ptxas is not None
-    assert assembles(ptxas, "9.0") == ""
-    assert "sm_77" in assembles(ptxas, "7.7")
