@@ -43,7 +43,11 @@ def make_registry(folder: Path, crates: Sequence[Crate], into: Path) -> Path:
     lines: dict[Path, list[str]] = {}
     for crate in crates:
         path = (folder / _file(crate)).resolve()
-        entry = _entry(crate, _manifest(path, crate))
+        manifest = _manifest(path, crate)
+        try:
+            entry = _entry(crate, manifest)
+        except (AttributeError, TypeError, ValueError) as error:  # a table that is none
+            raise PreflightError(f"no crate: its Cargo.toml is not right: {error}", where=str(path)) from error
         lines.setdefault(into / "index" / index_path(crate.name), []).append(json.dumps(entry))
         into.mkdir(parents=True, exist_ok=True)
         (into / path.name).symlink_to(path)
