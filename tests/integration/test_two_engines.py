@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ import docker
 import pytest
 
 from builders.engines import engine_named
+from builders.host import process_is_alive, process_mark
 from qualify.errors import UnavailableError
 from qualify.matrix.local import EngineHost
 from qualify.opening import read_wheel
@@ -45,9 +48,17 @@ class Site:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "builders", *arguments, "--matrix", str(self.folder / "matrix.yaml")]
 
-    def start(self, *targets: str) -> subprocess.Popen[str]:
-        command = self.command("build-all", *targets, "--out", str(self.out), "--json", "--rebuild")
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, *targets: str, options: tuple[str, ...] = ("--rebuild",)) -> subprocess.Popen[str]:
+        command = self.command("build-all", *targets, "--out", str(self.out), "--json", *options)
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A background job of a shell ignores Ctrl-C; a person's build doesn't.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
 
     def build_all(self, *targets: str) -> tuple[int, dict[str, Any], str]:
         return finished(self.start(*targets))
@@ -149,22 +160,46 @@ def test_an_engine_that_is_killed_takes_its_own_target_alone(site: Site) -> None
 
     # Once it is back, the next build removes what was left there, and goes on in the kept folder.
     site.engine.again()
-    code, document, said = site.build_all(THERE)
+    shutil.rmtree(site.out / THERE)
+    code, document, said = finished(site.start(THERE, options=()))
     assert code == 0, said
+    assert receipt(of(document, THERE))["resumed"] is True
     assert receipt(of(document, THERE))["wheel"]["sha256"] == of(document, THERE)["sha256"]
     with site.engine.client() as client:
         assert client.containers.list(all=True) == []
 
 
 def kill_in_the_compile(engine: SecondEngine) -> None:
+    if wait_for_the_compile(engine):
+        engine.kill()
+
+
+def wait_for_the_compile(engine: SecondEngine) -> bool:
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         with engine.client() as client:
             for container in client.containers.list():
                 if "wheel" in container.attrs["Args"] and "--no-build-isolation" in container.attrs["Args"]:
-                    engine.kill()
-                    return
+                    return True
         time.sleep(0.1)
+    return False
+
+
+def test_ctrl_c_ends_the_builds_of_every_engine(site: Site) -> None:
+    process = site.start(THERE, HERE)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    assert wait_for_the_compile(site.engine)
+    builds = [process_mark(int(pid)) for pid in children.read_text().split()]
+    assert len(builds) == 2
+    process.send_signal(signal.SIGINT)
+    code, document, said = finished(process)
+    assert (code, document) == (130, {})
+    assert "Traceback" not in said
+    assert not any(process_is_alive(mark) for mark in builds)
+    with site.engine.client() as there, contextlib.closing(docker.from_env()) as here:
+        for client in (there, here):
+            owners = [container.labels.get("wheel-assay.owner") for container in client.containers.list(all=True)]
+            assert not set(owners) & set(builds)
 
 
 def test_an_engine_asks_for_a_certificate_and_is_asked_for_one(site: Site, tmp_path: Path) -> None:
