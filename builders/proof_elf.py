@@ -18,7 +18,7 @@ from typing import Any
 MAX_SECTIONS = 1_000_000  # nvcc writes one for each kernel
 MAGIC = 0xBA55ED50
 FAT_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
-FAULTS = (OSError, ValueError, IndexError, struct.error)
+FAULTS = (OSError, ValueError, IndexError, OverflowError, struct.error)
 # Symbols that linkers and the C library's start files make; no object defines them.
 LINKERS = frozenset(
     (
