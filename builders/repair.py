@@ -30,12 +30,13 @@ _NO_POLICY = (
     "cannot repair",  # … "to … ABI because of the presence of too-recent versioned symbols"
     "too-recent versioned symbols",
     "Invalid binary wheel",
+    "couldn't detect libc",  # nothing in it calls the C library
 )
 _NOWHERE = "could not be located"
 
 # Runs auditwheel on each wheel and says in one line of JSON what came of it: names of members before and after.
 _PROGRAM = """
-import json, os, shutil, subprocess, sys, zipfile
+import json, os, re, shutil, subprocess, sys, zipfile
 out, exclude = sys.argv[1], json.loads(sys.argv[2])
 wheel = next(name for name in sorted(os.listdir(out)) if name.endswith(".whl"))
 target = os.path.join(out, "repaired")
@@ -43,8 +44,16 @@ shutil.rmtree(target, ignore_errors=True)
 os.makedirs(target)
 options = [part for name in exclude for part in ("--exclude", name)]
 environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + ":" + os.environ["PATH"])
-done = subprocess.run([sys.executable, "-m", "auditwheel", "repair", *options, "-w", target, os.path.join(out, wheel)],
-                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+def audit(*words):
+    return subprocess.run([sys.executable, "-m", "auditwheel", "repair", *words],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+ask = [*options, "-w", target, os.path.join(out, wheel)]
+done = audit(*ask)
+if done.returncode and "couldn't detect libc" in done.stdout:
+    # An extension that needs nothing of the C library. A policy says which one that is; the newest asks least.
+    known = re.findall(r"manylinux_2_(\\d+)_(\\w+)", audit("--help").stdout)
+    release, machine = max((int(release), machine) for release, machine in known)
+    done = audit(*ask, "--plat", "manylinux_2_%d_%s" % (release, machine))
 sys.stdout.write(done.stdout)
 made = [name for name in sorted(os.listdir(target)) if name.endswith(".whl")]
 names = lambda path: set(zipfile.ZipFile(path).namelist())
