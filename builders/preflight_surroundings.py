@@ -24,7 +24,7 @@ def judge_machine(plan: Plan, facts: Facts) -> tuple[Item, ...]:
         return (Item("machine", Status.FOUND, version=f"{here}, cross-compiling for {plan.machine}"),)
     if plan.how == "emulate":
         if plan.machine in facts["emulated"]:
-            return (Item("machine", Status.FOUND, version=f"{here}, emulating {plan.machine}"),)
+            return (_emulating(plan.machine, facts),)
         return (
             Item(
                 "machine",
@@ -43,6 +43,21 @@ def judge_machine(plan: Plan, facts: Facts) -> tuple[Item, ...]:
             action=f"a native build for {plan.machine} cannot happen on this {here} machine: run it on {plan.machine}, "
             "or ask for --how cross or --how emulate where the project can do that",
         ),
+    )
+
+
+def _emulating(machine: str, facts: Facts) -> Item:
+    here = str(facts["machine"])
+    said = f"{here}, emulating {machine}"
+    if machine in facts.get("emulated_in_containers", [machine]):
+        return Item("machine", Status.FOUND, version=said)
+    return Item(
+        "machine",
+        Status.UNMET,
+        version=f"{said} outside containers alone",
+        expected=f"an emulator for {machine} that containers see (binfmt_misc with flag F)",
+        action=f"register qemu-{machine} anew with flag F: a static qemu, `update-binfmts --enable qemu-{machine}` of "
+        "qemu-user-static, or `--fix-binary yes`",
     )
 
 

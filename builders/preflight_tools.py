@@ -128,6 +128,9 @@ def _fault(tool: ToolDemand, found: Mapping[str, Any], fit: Fit) -> str:
     if found["status"] != 0:
         lines = str(found["output"]).strip().splitlines()
         return lines[0] if lines else f"exit status {found['status']}"
+    tried = found.get("compiles")
+    if tried is not None and tried["status"] != 0:
+        return f"it compiles nothing: {tried['output'] or tried['status']}"
     version = version_of(tool.name, found["output"])
     # A minimum for a C++ compiler counts GCC's releases; Clang has numbers of its own.
     if tool.minimum and not (tool.name == "c++" and "clang" in found["output"].lower()):

@@ -60,6 +60,11 @@ BESIDE: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "nvcc": (("ptxas", "--version"),),
     "cargo": (("rustup", "toolchain", "list"),),
 }
+# What a compiler is tried with: it takes an assembler, a linker, and the headers of its own library.
+COMPILES: Mapping[str, tuple[str, str]] = {
+    "c++": ("probe.cpp", "#include <vector>\nint probe(std::vector<int> const& v) { return v.empty(); }\n"),
+    "cc": ("probe.c", "#include <stdlib.h>\nint probe(void) { return abs(-1); }\n"),
+}
 NVCC_LISTS = ("--list-gpu-arch", "--list-gpu-code")
 HOST_SECONDS = 900
 
@@ -126,8 +131,10 @@ def demands(
 def question(tool: ToolDemand) -> dict[str, Any]:
     """What the collector is asked about one tool."""
     lists, marks = (NVCC_LISTS, NVCC_MARKS) if tool.name == "nvcc" else ((), ())
+    compiles = COMPILES.get(tool.name)
     return {
         "name": tool.name,
+        "compiles": {"name": compiles[0], "text": compiles[1]} if compiles else None,
         "commands": list(tool.commands),
         "variable": VARIABLES.get(tool.name, ""),
         "arguments": ["--version"],
@@ -159,7 +166,12 @@ def header_folders(further: Sequence[str]) -> tuple[str, ...]:
 
 def collector_source() -> str:
     """The text of the collector, for ``python3 -c`` anywhere."""
-    return resources.files("builders").joinpath("toolsearch_collector.py").read_text(encoding="utf-8")
+    machine, collector = (
+        resources.files("builders").joinpath(f"{name}.py").read_text(encoding="utf-8")
+        for name in ("machinefacts", "toolsearch_collector")
+    )
+    ours = ("from __future__ import ", "from builders.")  # the first may stand at the head of a text alone
+    return machine + "".join(line for line in collector.splitlines(True) if not line.startswith(ours))
 
 
 def run_here(arguments: Sequence[str]) -> str:

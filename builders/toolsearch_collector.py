@@ -1,13 +1,14 @@
 """What the place where a build runs is like: facts as JSON, without any judgement.
 
 This file is handed as text to any Python 3.8 or newer, on the host or inside an image, so it imports the standard
-library alone and nothing of ours.  ``python3 -c "$(cat FILE)" REQUEST`` (or the request on stdin) prints one object;
+library alone and nothing of ours but builders/machinefacts.py, whose text goes before it.  ``python3 -c TEXT REQUEST``
+(or the request on stdin) prints one object;
 :mod:`builders.toolsearch` makes the request and :mod:`builders.preflight` judges the answer.  Nothing is written, and
 of the project's code only the build backend's hook runs, and only where the request names it.
 """
 
 # Paths are plain strings here: they go into JSON, and they may be of another machine.
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH207
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH120, PTH123, PTH207
 from __future__ import annotations
 
 import fnmatch
@@ -16,7 +17,6 @@ import json
 import os
 import platform
 import pwd
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +24,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from builders.machinefacts import cores, disk, emulated, memory  # not in the text that travels
+
+__all__ = ["HOOK", "INTERPRETER", "VERSION", "collect", "cores", "disk", "emulated", "memory"]
 VERSION = 1
 PROBE_SECONDS = 10  # for one tool to say its version
 REMOTE_SECONDS = 5  # for one repository to answer
@@ -192,33 +195,49 @@ def look_for_tool(
 ) -> dict[str, Any]:
     """Where one tool is, on PATH and off it, and what each says when asked for its version."""
     # CXX may hold options or a launcher's name before the compiler's: its first word is what has to be there.
-    named = environment.get(tool.get("variable") or "", "").split()[:1]
-    commands = named or tool["commands"]
+    named, *rest = environment.get(tool.get("variable") or "", "").split() or [""]
+    commands = [named] if named else tool["commands"]
     on_path = candidates(commands, path)
     seen = {os.path.realpath(found) for found in on_path}
     off_path = [
         found for found in candidates(commands, look_in) if os.path.realpath(found) not in seen and found not in on_path
     ]
     return {
-        "named": named[0] if named else "",
-        "on_path": [asked(found, tool, environment) for found in on_path[:2]],
-        "elsewhere": [asked(found, tool, environment) for found in off_path[:ELSEWHERE]],
+        "named": named,
+        "on_path": [asked(found, rest, tool, environment) for found in on_path[:2]],
+        "elsewhere": [asked(found, rest, tool, environment) for found in off_path[:ELSEWHERE]],
     }
 
 
-def asked(path: str, tool: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
-    answer = execute([path, *tool["arguments"]], environment, PROBE_SECONDS)
+def asked(path: str, rest: list[str], tool: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
+    """What one candidate says of itself; ``rest`` are the words behind it where a variable names a whole command."""
+    answer = execute([path, *rest, *tool["arguments"]], environment, PROBE_SECONDS)
     text = (answer["output"].strip() or answer["errors"].strip())[:OUTPUT]
     marked = all(os.path.isdir(os.path.join(os.path.dirname(path), "..", mark)) for mark in tool.get("marks", []))
     found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "marked": marked, "lists": {}}
     found["real"] = os.path.realpath(path)
     found["beside"] = {words[0]: beside(path, words, environment) for words in tool.get("beside", [])}
+    if answer["status"] == 0 and tool.get("compiles"):
+        found["compiles"] = tried([path, *rest], tool["compiles"], environment)
     if answer["status"] == 0:
         for argument in tool.get("lists", []):
             listed = execute([path, argument], environment, PROBE_SECONDS)
             if listed["status"] == 0:
                 found["lists"][argument] = listed["output"].split()[:500]
     return found
+
+
+def tried(compiler: list[str], source: dict[str, str], environment: dict[str, str]) -> dict[str, Any]:
+    """Whether a compiler makes a shared library of a few lines: it also needs an assembler, a linker and headers."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, source["name"])
+        with open(file, "w", encoding="ascii") as stream:
+            stream.write(source["text"])
+        command = [*compiler, "-shared", "-fPIC", file, "-o", os.path.join(folder, "made.so")]
+        answer = execute(command, environment, PROBE_SECONDS * 3)
+        said = answer["errors"] + answer["output"]
+        lines = [line.replace(folder + os.sep, "") for line in said.splitlines() if "error" in line] or [tail(answer)]
+        return {"status": answer["status"], "output": lines[0][:OUTPUT] if answer["status"] != 0 else ""}
 
 
 def beside(path: str, words: list[str], environment: dict[str, str]) -> dict[str, Any]:
@@ -275,75 +294,6 @@ def header_version(folder: str) -> str:
     return ""
 
 
-def read_number(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def memory() -> dict[str, int | None]:
-    """Bytes: what the machine has, what is free for new work, and what this control group may still take."""
-    facts: dict[str, int | None] = {"total": None, "available": None}
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file if ":" in line)
-        facts["total"] = int(lines["MemTotal"].split()[0]) * 1024
-        facts["available"] = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        pass
-    # Control groups: version 2 says "max" where there is no limit, version 1 a number near 2**63.
-    paths = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-    limits = [limit for limit in map(read_number, paths) if limit is not None and limit < 1 << 60]
-    return {**facts, "limit": min(limits) if limits else None}
-
-
-def cores() -> int:
-    """Cores that this process may use, with the control group's quota."""
-    try:
-        count = len(os.sched_getaffinity(0))
-    except AttributeError:
-        count = os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()[:2]
-    except (OSError, ValueError):
-        quota, period = (
-            str(read_number(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") or -1) for name in ("quota", "period")
-        )
-    if quota.isdigit() and period.isdigit() and int(period) > 0:
-        count = min(count, max(1, int(quota) // int(period)))
-    return count
-
-
-def disk(folders: list[str]) -> dict[str, int | None]:
-    """Bytes free where each folder is, or would be made."""
-    facts: dict[str, int | None] = {}
-    for folder in folders:
-        there = os.path.abspath(folder)
-        while not os.path.isdir(there) and os.path.dirname(there) != there:
-            there = os.path.dirname(there)
-        try:
-            facts[folder] = shutil.disk_usage(there).free
-        except OSError:
-            facts[folder] = None
-    return facts
-
-
-def emulated() -> list[str]:
-    """Machines whose programs this kernel hands to an emulator (binfmt_misc entries named qemu-MACHINE)."""
-    found = []
-    for path in glob.glob("/proc/sys/fs/binfmt_misc/qemu-*"):
-        try:
-            with open(path, encoding="ascii", errors="replace") as file:
-                if file.readline().strip() == "enabled":
-                    found.append(os.path.basename(path)[len("qemu-") :])
-        except OSError:
-            continue
-    return sorted(found)
-
-
 def remotes(urls: list[str], environment: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Whether each git repository answers from here."""
     quiet = dict(environment, GIT_TERMINAL_PROMPT="0", LC_ALL="C")
@@ -380,6 +330,7 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
     interpreter = last_json(answer)
     problem = "" if isinstance(interpreter, dict) else tail(answer) or "no answer"
     known: dict[str, Any] = interpreter if isinstance(interpreter, dict) else {"executable": python}
+    emulators = emulated()
     facts: dict[str, Any] = {
         "version": VERSION,
         "machine": platform.machine(),
@@ -394,7 +345,8 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
         "memory": memory(),
         "cores": cores(),
         "disk": disk(request.get("folders") or []),
-        "emulated": emulated(),
+        "emulated": sorted(emulators),
+        "emulated_in_containers": sorted(name for name, flags in emulators.items() if "F" in flags),
         "cuda_home": cuda_home(environment),
         "hook": None,
     }

@@ -202,6 +202,22 @@ def test_clang_is_not_measured_by_gccs_numbers(plan: Plan) -> None:
     assert refusing(plan, tools=tools(**{"c++": gcc})) == {"c++": Status.WRONG_VERSION}
 
 
+def test_a_compiler_that_compiles_nothing(plan: Plan) -> None:
+    torn = {**seen("/usr/bin/c++", "c++ (Debian 13.2.0-1) 13.2.0"), "compiles": {"status": 1, "output": "no vector"}}
+    found = items(plan, tools=tools(**{"c++": {"on_path": [torn], "elsewhere": []}}))["c++"]
+    assert found.status is Status.WRONG_VERSION
+    assert "it compiles nothing: no vector" in found.action
+
+
+def test_an_emulator_that_containers_do_not_see(plans: dict[str, Plan]) -> None:
+    plan = replace(plans["sm121"], how="emulate")
+    seen_there = items(plan, emulated=["aarch64"], emulated_in_containers=["aarch64"])["machine"]
+    assert (seen_there.status, seen_there.version) == (Status.FOUND, "x86_64, emulating aarch64")
+    outside = items(plan, emulated=["aarch64"], emulated_in_containers=[])["machine"]
+    assert outside.status is Status.UNMET
+    assert "flag F" in outside.action
+
+
 def test_a_compiler_that_a_variable_names_and_that_is_not_there(plan: Plan) -> None:
     found = items(plan, tools=tools(**{"c++": {"named": "g++-99", "on_path": [], "elsewhere": []}}))["c++"]
     assert found.status is Status.ABSENT

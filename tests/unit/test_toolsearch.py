@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from builders import machinefacts
 from builders import toolsearch_collector as collector
 from builders.toolsearch import (
     Host,
@@ -50,6 +51,7 @@ def test_it_is_of_python_3_8_and_the_standard_library_alone() -> None:
         (alias.name if isinstance(node, ast.Import) else node.module) or "" for node in named for alias in node.names
     }
     assert {module.split(".")[0] for module in modules} <= sys.stdlib_module_names
+    assert {"memory", "collect"} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert "match" not in {type(node).__name__.lower() for node in ast.walk(tree)}
 
 
@@ -327,7 +329,7 @@ def test_limits_of_control_groups_of_both_versions(
     write_tree(tmp_path, files)
     real: Callable[..., Any] = open
     monkeypatch.setattr(
-        collector,
+        machinefacts,
         "open",
         lambda path, **k: real(str(path).replace("/sys/fs/cgroup", str(tmp_path)), **k),
         raising=False,
@@ -335,6 +337,53 @@ def test_limits_of_control_groups_of_both_versions(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     assert collector.memory()["limit"] == limit
     assert collector.cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("enabled\ninterpreter /usr/bin/qemu-aarch64-static\nflags: OCF\noffset 0\n", {"aarch64": "OCF"}),
+        ("enabled\ninterpreter /usr/bin/qemu-aarch64\nflags: \noffset 0\n", {"aarch64": ""}),
+        ("disabled\ninterpreter /usr/bin/qemu-aarch64\nflags: F\n", {}),
+        ("", {}),
+    ],
+)
+def test_emulators_and_whether_containers_see_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[str, str]
+) -> None:
+    write_tree(tmp_path, {"qemu-aarch64": text})
+    monkeypatch.setattr(machinefacts.glob, "glob", lambda pattern: [str(tmp_path / "qemu-aarch64")])
+    assert machinefacts.emulated() == expected
+
+
+CXX = {
+    "name": "c++",
+    "commands": ["c++"],
+    "variable": "CXX",
+    "arguments": ["--version"],
+    "compiles": {"name": "probe.cpp", "text": "#include <vector>\nint probe() { return 0; }\n"},
+}
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")
+def test_a_compiler_is_tried(tmp_path: Path) -> None:
+    real = shutil.which("g++")
+    assert real is not None
+    whole = {"PATH": os.environ["PATH"], "CXX": "g++"}
+    (found,) = collected(tools=[CXX], environment=whole)["tools"]["c++"]["on_path"][:1]
+    assert found["compiles"] == {"status": 0, "output": ""}
+    # A launcher before it, as compiler caches are used, is no compiler itself.
+    make_tool(tmp_path / "bin", "launcher", 'exec "$@"')
+    launched = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "CXX": "launcher g++ -O1"}
+    (found,) = collected(tools=[CXX], environment=launched)["tools"]["c++"]["on_path"]
+    assert (found["path"], found["compiles"]["status"]) == (f"{tmp_path}/bin/launcher", 0)
+    assert "g++" in found["output"]
+    # Without its library's headers it answers for its version all the same.
+    make_tool(tmp_path / "bin", "torn", f'exec {real} -nostdinc++ "$@"')
+    torn = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "CXX": "torn"}
+    (found,) = collected(tools=[CXX], environment=torn)["tools"]["c++"]["on_path"]
+    assert (found["status"], found["compiles"]["status"]) == (0, 1)
+    assert found["compiles"]["output"].startswith("probe.cpp:1:10: fatal error: vector: No such file")
 
 
 def test_repositories_that_answer_and_that_do_not(tmp_path: Path) -> None:
