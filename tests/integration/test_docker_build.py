@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import secrets
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 from builders.engines import Engine, Room
 from builders.engines.docker import DockerEngine
+from builders.engines.docker_kept import KEY
 from builders.host import process_mark
 from qualify import cli as qualify_cli
 from qualify.opening import read_wheel
@@ -103,6 +105,11 @@ def build(target: str, out: Path, *options: str) -> dict[str, Any]:
     return receipt
 
 
+def emitted(receipt: dict[str, Any]) -> dict[str, list[str]]:
+    """Member with device code -> what it holds, as the receipt says."""
+    return {each["member"]: sorted(each["emitted"]) for each in receipt["architectures"]}
+
+
 def verdict(wheel: str, target: str) -> int:
     return qualify_cli.main(["check", wheel, "--target", target, "--matrix", str(MATRIX), "--json"])
 
@@ -115,10 +122,13 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_native_wheel_qualifies_for_its_target_and_for_no_other(native: dict[str, Any]) -> None:
     assert native["engine"]["name"] == "docker"
     assert native["network"] == "closed during the compile"
-    assert native["emitted"]["axpy/_C.abi3.so"] == {"cubin": ["sm_90"]}
-    assert native["emitted"]["axpy/_host.abi3.so"] == {}
+    assert emitted(native) == {"axpy/_C.abi3.so": ["sm_90 (cubin)"]}
+    assert [each["code"] for each in native["tries"]] == [0]
+    assert native["tries"][0]["peak_memory"] > 10 << 20
+    assert native["cache"]["tool"].startswith("ccache ")
+    assert native["cache"]["hits"] + native["cache"]["misses"] > 0
     assert native["tools"]["nvcc"]["version"].endswith("release 13.0, V13.0.88")
-    assert native["environment"]["distributions"]["nvidia-cuda-runtime"] == "13.0.96"
+    assert native["environment"]["distributions"]["nvidia-cuda-runtime"]["version"] == "13.0.96"
     assert native["versions"]["commit"] == "same"
     assert native["tag"]["platform"].startswith("manylinux_2_")
     facts = read_wheel(Path(native["path"]))
@@ -138,7 +148,7 @@ def test_a_second_build_has_nothing_to_do(native: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("target", "architecture"), [("aarch64-sm121", "sm_121"), ("aarch64-sm110", "sm_110")])
 def test_a_wheel_for_another_machine_is_cross_compiled(tmp_path: Path, target: str, architecture: str) -> None:
     receipt = build(target, tmp_path, "--how", "cross", "--engine", "docker")
-    assert receipt["emitted"]["axpy/_C.abi3.so"] == {"cubin": [architecture]}
+    assert emitted(receipt) == {"axpy/_C.abi3.so": [f"{architecture} (cubin)"]}
     facts = read_wheel(Path(receipt["path"]))
     assert {member.elf.machine for member in facts.members if member.elf} == {"aarch64"}
     assert all(tag.endswith("_aarch64") for tag in facts.tags)
@@ -153,7 +163,7 @@ def test_the_local_engine_makes_the_same_device_code(tmp_path: Path, native: dic
     receipt = build("x86_64-sm90", tmp_path, "--engine", "local")
     assert receipt["engine"]["name"] == "local"
     assert receipt["network"] == "open"
-    assert receipt["emitted"] == native["emitted"]
+    assert emitted(receipt) == emitted(native)
     assert verdict(receipt["path"], "x86_64-sm90") == 0
 
 
@@ -164,13 +174,21 @@ def test_auto_without_docker_builds_nothing_for_another_machine(tmp_path: Path) 
     assert "Traceback" not in done.stderr
 
 
+def work_of(client: docker.DockerClient, key: str) -> list[str]:
+    return [volume.name for volume in client.volumes.list(filters={"label": f"{KEY}={key}"})]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_build_that_is_cut_short_leaves_nothing_behind(
+def test_a_build_that_is_cut_short_leaves_its_folder_alone_and_is_gone_on_with(
     tmp_path: Path, client: docker.DockerClient, native: dict[str, Any], how: signal.Signals
 ) -> None:
+    # A key of its own, and compiles of its own.
+    asked = ("--arch-list", "9.0;12.1;11.0", "--set", f"CCACHE_NAMESPACE={secrets.token_hex(8)}")
+    planned = builders("plan", "x86_64-sm90", "--engine", "docker", "--json", *asked)
+    key = json.loads(planned.stdout)["key"]
     command = [sys.executable, "-m", "builders", "build", "x86_64-sm90", "--matrix", str(MATRIX), "--engine", "docker"]
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path), "--arch-list", "9.0;12.1;11.0"],
+        [*command, "--out", str(tmp_path), *asked],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -197,8 +215,15 @@ def test_a_build_that_is_cut_short_leaves_nothing_behind(
     else:
         assert code == 130
     assert not containers_of(client, mark)
-    volumes = client.volumes.list(filters={"label": f"wheel-assay.owner={mark}"})
-    assert volumes == []
+    assert work_of(client, key)
+    if how is signal.SIGTERM:
+        client.volumes.get(work_of(client, key)[0]).remove()
+        return
+    again = builders("build", "x86_64-sm90", "--out", tmp_path, "--engine", "docker", "--json", *asked)
+    assert again.returncode == 0, again.stderr
+    assert "going on in the build folder of an earlier try" in again.stderr
+    assert json.loads(again.stdout)["resumed"]
+    assert work_of(client, key) == []
 
 
 def containers_of(client: docker.DockerClient, mark: str) -> list[str]:
