@@ -88,16 +88,21 @@ def _externals(plan: Plan) -> Iterable[Component]:
 
 
 def _crates(crates: Sequence[Crate]) -> Iterable[Component]:
-    for crate in crates:
+    # Two locks may name one crate; a reference stands once.
+    for reference, crate in {_crate_reference(crate): crate for crate in crates}.items():
         yield Component(
             name=crate.name,
             version=crate.version,
             type=ComponentType.LIBRARY,
-            bom_ref=f"crate:{crate.name}@{crate.version}" + (f"#{crate.commit}" if crate.commit else ""),
+            bom_ref=reference,
             purl=PackageURL("cargo", name=crate.name, version=crate.version),
             hashes=[_sha256(crate.checksum)] if crate.checksum else [],
             external_references=[_reference(ExternalReferenceType.VCS, crate.repository)] if crate.repository else [],
         )
+
+
+def _crate_reference(crate: Crate) -> str:
+    return f"crate:{crate.name}@{crate.version}" + (f"#{crate.commit}" if crate.commit else "")
 
 
 def _toolkit(plan: Plan) -> Iterable[Component]:
