@@ -46,12 +46,12 @@ class External:
     where: str  # "cmake/external_projects/deepgemm.cmake:54"
     condition: str  # what else must be true for it to be fetched, in CMake's words; "" where all is known to be
     needed: bool  # by this build, as far as what is known decides it
-    kind: str = "FetchContent"  # or "ExternalProject", which has no override of its own
-    folder: str = ""  # the folder in it that the variable points at; "" for its root
-    commit: str = ""  # the exact commit; "" while a tag isn't resolved
     copy: str = ""  # the local copy, a path of this host; "" where there is none
     fault: str = ""  # what is wrong with the copy; see builders/externals_copies.py
     fetched_from: str = ""  # another address for the repository, of this site; "" for its own
+    kind: str = "FetchContent"  # or "ExternalProject", which has no override of its own
+    folder: str = ""  # the folder in it that the variable points at; "" for its root
+    commit: str = ""  # the exact commit; "" while a tag isn't resolved
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def build_in_room(
 ) -> None:
     """Everything that happens in the room; its work folder is given up once ``deliver`` has the wheel and receipt."""
     request, log = run.request, run.log
+    timeout = request.timeout or 60.0 * run.loaded.matrix.build.timeout
     spec = environment_spec(plan, machine, request.mode, cuda_home=_cuda_home(), interpreter=request.python)
     folders = run.loaded.local.folders
     cache = run.loaded.local.compiler_cache
@@ -119,7 +120,7 @@ def build_in_room(
                 log,
                 plan.target,
                 jobs=_jobs(run, room, plan),
-                timeout=request.timeout,
+                timeout=timeout,
             )
             use = cache_use(plan, room, cached)
         with run.timed("proof"):
@@ -154,7 +155,7 @@ def build_in_room(
             engine={"name": info.name, "version": info.version, "detail": info.detail, **place},
             memory=request.memory,
             cores=request.cores,
-            timeout=request.timeout,
+            timeout=timeout,
             seconds=run.seconds,
             began=run.began,
             ended=datetime.now(UTC),

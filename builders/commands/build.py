@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         engine_host=arguments.engine_host,
         cores=arguments.cores,
         jobs=arguments.jobs,
-        timeout=60.0 * (arguments.timeout or loaded.matrix.build.timeout),
+        timeout=60.0 * arguments.timeout,
         offline=arguments.offline,
         wait=arguments.if_claimed == "wait",
         look_in=(*arguments.look_in, *loaded.local.look_in),

@@ -37,8 +37,8 @@ targets:
 """
 
 KNOWN_TARGET_KEYS = (
-    "arch_list, base, ceilings, compute_capability, control, driver, engine, extensions, how, label, machine, python, "
-    "toolkit, torch"
+    "arch_list, base, ceilings, compute_capability, control, driver, engine, engine_host, extensions, how, label, "
+    "machine, not_built, python, toolkit, torch"
 )
 
 # (what stands there, what is written instead, the whole message after the file's name)

@@ -26,6 +26,7 @@ from rich.console import Console
 from builders.cli import main as builders
 from builders.commands.plan import lines as plan_lines
 from builders.receipts import find_built
+from builders.receipts.configurelines import left_out
 from qualify import diffing, evidence, since
 from qualify.arch import ComputeCapability
 from qualify.cli import main as qualify
@@ -34,7 +35,7 @@ from qualify.facts import WheelFacts
 from qualify.factsjson import code_groups
 from qualify.judging import Context, judge
 from qualify.matrix import load
-from qualify.matrix.model import Pin, Profile
+from qualify.matrix.model import Configure, NotBuilt, Pin, Profile
 from qualify.opening import read_wheel
 from qualify.renderers import difference as difference_renderer
 from qualify.renderers import facts as facts_renderer
@@ -126,6 +127,8 @@ def run_everything(folder: Path) -> None:
     loaded = sdist_matrix(folder / "sdist")
     builder = Builder(loaded, folder)
     assert builder(ready(), overrides={"TINY_MORE": "1"}).wheel.is_file()
+    expected = NotBuilt(pattern="Not building X*", reason="for another GPU")
+    assert left_out(["-- Not building X as it is"], Configure(expected=(expected,)), ())[0].reason == "for another GPU"
     for more in ([], ["--set", "TINY_DEVICE=empty"]):
         assert builders(["plan", TARGET, "--matrix", str(loaded.path), *more]) == 0
     assert builders(["targets", "--matrix", str(loaded.path)]) == 0

@@ -156,10 +156,11 @@ def test_of_a_cross_build_the_linked_parts_are_locked_too(
     if os.uname().machine != "x86_64":
         pytest.skip("cross builds run on x86_64")
     assert lock(matrix, "aarch64-sm121", "--python", "3.12") == 0
-    assert "distributions and 3 of aarch64" in capsys.readouterr().out
+    assert "distributions and 4 of aarch64" in capsys.readouterr().out
     plan = make_plan(matrix, "aarch64-sm121", host=HOST)
     assert {line.partition("==")[0] for line in plan.locked if " target: " in line} == {
-        f"3.12 target: nvidia-cuda-{name}" for name in ("runtime", "cccl", "crt")
+        "3.12 target: torch",
+        *(f"3.12 target: nvidia-cuda-{name}" for name in ("runtime", "cccl", "crt")),
     }
 
 
