@@ -96,7 +96,7 @@ def request(machine: str = "", key: str = "") -> RoomRequest:
         machine=machine or platform.machine(),
         role="build",
         base=BaseWish(bootstrap="debian-12"),
-        environment_key=key or f"test-{secrets.token_hex(4)}",
+        environment_key=key or "test",  # one for all, since an engine keeps each
     )
 
 
