@@ -122,6 +122,22 @@ def build_image(store: ImageStore, base: BaseWish, machine: str, role: str, list
     return image, origin
 
 
+def find_image(store: ImageStore, base: BaseWish, machine: str, role: str, lock: Path | None = None) -> str:
+    """The image of a role where the engine has it; "" where it would be made.  Nothing is made or fetched for it."""
+    repository = base.reference.rsplit(":", 1)[0] if ":" in base.reference.rsplit("/", 1)[-1] else base.reference
+    digest = base.digest if base.site else read_lock(lock)[0].get(f"{base.image}@{machine}", "")
+    names = [f"{repository}@{digest}"] if base.image and digest else [base.image] if base.site else []
+    if base.bootstrap and not base.site:
+        names.append(image_name(base.bootstrap, machine))
+    image = next((found for name in names if (found := store.find(name))), "")
+    files = _context()
+    for name in ROLES[role] if image else ():
+        image = store.find(f"wheel-assay/{name}:{_hash_of(image, f'{name}.Dockerfile', files)}-{machine}")
+        if not image:
+            return ""
+    return image
+
+
 def ensure_base(
     store: ImageStore,
     base: BaseWish,

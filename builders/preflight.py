@@ -71,6 +71,7 @@ def request_for(
     environment: Mapping[str, str] | None = None,
     folders: Sequence[str] = (),
     network: bool = True,
+    in_store: frozenset[str] = frozenset(),
     caller: Mapping[str, str] | None = None,
 ) -> Request:
     """What to ask the place where ``plan`` will be built.
@@ -81,6 +82,7 @@ def request_for(
     :param environment: what the build will have besides the plan's own, ``PATH`` say.
     :param folders: whose free disk space counts.
     :param network: whether the build may clone; without, external sources need local copies.
+    :param in_store: names of external sources that nobody need be asked for.
     :param caller: the environment of whoever asks for the build (default: this process's).  A variable in it that the
         plan refuses is told even where the place of the build would not inherit it.
     """
@@ -97,7 +99,13 @@ def request_for(
         tools=tuple(question(tool) for tool in plan.tools if tool.commands),
         watch=plan.refused_environment,
         folders=tuple(folders),
-        remotes=tuple(dict.fromkeys(e.repository for e in plan.needed_externals if not e.copy)) if network else (),
+        remotes=tuple(
+            dict.fromkeys(
+                external.fetched_from or external.repository
+                for external in plan.needed_externals
+                if network and not external.copy and external.name not in in_store
+            )
+        ),
         requirements=plan.requirements,
         hook=hook_of(plan, tree) if tree else None,
     )

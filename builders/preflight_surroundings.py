@@ -206,11 +206,12 @@ def _judge_external(external: External, facts: Facts, in_store: frozenset[str]) 
     setting = f"give a local copy: external_sources: {{{external.name}: FOLDER}} in matrix.local.yaml" + (
         f" (passed as {external.variable})" if external.variable else ""
     )
-    remote = facts.get("remotes", {}).get(external.repository)
+    asked = external.fetched_from or external.repository
+    remote = facts.get("remotes", {}).get(asked)
     if remote is None:
         return Item(name, Status.ABSENT, version=external.tag, expected=wanted, action=setting)
     if remote["answers"]:
-        return Item(name, Status.FOUND, external.repository, external.tag, wanted)
+        return Item(name, Status.FOUND, asked, external.tag, wanted)
     return Item(
         name,
         Status.ABSENT,

@@ -6,16 +6,14 @@ import argparse
 import json
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builders.commands import add_plan_arguments, assignments
-from qualify.errors import ExitCode
+from qualify.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from builders.plan import Plan
-    from builders.preflight import Facts, Item
+    from builders.preflight import Item
     from qualify.matrix import LoadedMatrix
 
 HELP = "look whether this host has what a build needs"
@@ -44,8 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-container",
         action="store_true",
-        help="look inside a container of the target's image, which is made where it isn't there",
+        help="look inside a container of the target's image, and in the build's environment where it is made",
     )
+    parser.add_argument("--make-image", action="store_true", help="with --in-container: make the image if need be")
     parser.add_argument("--static", action="store_true", help="do not run the build backend's hook")
     parser.add_argument("--no-network", action="store_true", help="as if the build could fetch nothing")
     parser.add_argument("--scratch", type=Path, default=None, metavar="DIR", help="where the build would lie")
@@ -65,6 +64,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     scratch = arguments.scratch or (
         loaded.folder(loaded.local.folders.scratch) if loaded.local.folders.scratch else Path(tempfile.gettempdir())
     )
+    if arguments.in_container and (arguments.target is None or arguments.runtime):
+        raise UsageError(
+            "--in-container looks at a target's image", where="doctor", expected="a TARGET, without --runtime"
+        )
     if arguments.runtime:
         items = _look_at_runtime(loaded, arguments, look_in)
     elif arguments.target is None:
@@ -72,7 +75,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         items = _look_at_target(loaded, arguments, look_in, scratch)
     code = show(items, as_json=arguments.json)
-    if code and arguments.target is not None and arguments.requirement_mode == "host" and not arguments.runtime:
+    elsewhere = arguments.runtime or arguments.in_container
+    if code and arguments.target is not None and arguments.requirement_mode == "host" and not elsewhere:
         print(_HOST_MODE, file=sys.stderr)
     return code
 
@@ -87,52 +91,6 @@ def _look_at_runtime(loaded: LoadedMatrix, arguments: argparse.Namespace, look_i
         return judge_runtime(python, "", look_in)
     target = chosen_target(loaded, arguments.target)
     return judge_runtime(python, target.compute_capability, look_in, oldest_cuda=target.driver.oldest_cuda)
-
-
-def _look_at_engine(loaded: LoadedMatrix, target: str, engine: str) -> tuple[Item, ...]:
-    """The engine that would build a target: does it answer, with which API."""
-    from builders.enginehosts import host_for
-    from builders.engines import engine_named
-    from builders.preflight_items import Item, Status
-    from qualify.errors import UnavailableError
-
-    _, host = host_for(loaded, target)
-    wanted = engine if engine and engine != "auto" else "docker"
-    try:
-        info = engine_named(wanted, host).info()
-    except UnavailableError as error:
-        # Without Docker, `auto` takes this host where it is the target's machine.
-        optional = engine in ("", "auto") and host is None
-        return (
-            Item("engine", Status.ABSENT, expected=wanted, action=f"{error.what}; {error.action}", optional=optional),
-        )
-    said = f"{info.name} {info.version}" + (f", API {info.api}" if info.api else "")
-    return (Item("engine", Status.FOUND, version=f"{said}, {info.cores} cores, {info.memory / 1e9:.0f} GB"),)
-
-
-def _look_in_container(loaded: LoadedMatrix, arguments: argparse.Namespace, plan: Plan, look_in: list[str]) -> Facts:
-    """The facts of a container of the target's image, without a network."""
-    from builders.bases import role_for, wish_for
-    from builders.enginehosts import host_for
-    from builders.engines import RoomRequest, engine_named
-    from builders.inroom import room_machine
-    from builders.preflight import collect, request_for
-    from builders.progress import Console
-    from builders.stations import run_collector
-
-    _, host = host_for(loaded, plan.target)
-    engine = engine_named("docker", host)
-    machine = room_machine(plan, engine.info())
-    wanted = RoomRequest(
-        build_id=f"doctor-{plan.key()[:8]}",
-        machine=machine,
-        role=role_for("cross" if machine != plan.machine else "native"),
-        base=wish_for(plan.target, loaded.matrix.targets[plan.target].base, loaded.local),
-        environment_key="doctor",
-    )
-    with engine.open(wanted, Console(sys.stderr)) as room:
-        asked = request_for(plan, look_in=look_in, environment=assignments(arguments.env), network=False)
-        return collect(asked, lambda command: run_collector(room, None, {}, command))
 
 
 def _look_at_host(
@@ -154,57 +112,30 @@ def _look_at_host(
 def _look_at_target(
     loaded: LoadedMatrix, arguments: argparse.Namespace, look_in: list[str], scratch: Path
 ) -> tuple[Item, ...]:
-    from builders.planning import chosen_target, make_plan
-    from builders.preflight import ask_backend, collect, hook_of, judge, request_for, static_requirements_met
-    from builders.preflight_sources import judge_claims, judge_crates
-    from builders.source import open_source
-    from builders.sourcing import crate_locks_of, in_store, mirrors_for, vendoring_for
-    from builders.store import store_of
-    from builders.store.claims import stale_claims
-    from builders.toolsearch import run_here
-    from qualify.scratch import scratch_folder
+    from builders.doctor_target import Asked, look_at_target
+    from builders.progress import Console
 
-    def say(message: str) -> None:
-        print(message, file=sys.stderr)
-
-    chosen_target(loaded, arguments.target)  # before anything is fetched for it
-    follows = arguments.requirement_mode == "isolated"
-    with scratch_folder("doctor") as folder:
-        # The whole tree is for the backend's hook alone, which runs only once the static requirements are met.
-        source = open_source(loaded, folder / "read", progress=say, whole=False)
-        plan = make_plan(
-            loaded,
-            arguments.target,
-            source=source,
-            how=arguments.how,
-            engine=arguments.engine,
-            overrides=assignments(arguments.set),
-            arch_list=arguments.arch_list,
-        )
-        known = (
-            *_look_at_engine(loaded, plan.target, arguments.engine),
-            *judge_crates(crate_locks_of(loaded, source, plan), vendoring_for(loaded)),
-            *judge_claims(stale_claims(store_of(loaded).claims)),
-        )
-        stored = in_store(plan, mirrors_for(loaded))
-        say("looking")
-        if arguments.in_container:
-            facts = _look_in_container(loaded, arguments, plan, look_in)
-            return (*known, *judge(plan, facts, environment_follows=True, in_store=stored))
-        request = request_for(
-            plan,
-            python=arguments.python,
-            look_in=look_in,
-            environment=assignments(arguments.env),
-            folders=[str(scratch)],
-            network=not arguments.no_network,
-        )
-        facts = collect(request, run_here)
-        if not (arguments.static or follows) and static_requirements_met(plan.requirements, facts):
-            tree = open_source(loaded, folder / "whole", progress=say).tree
-            say("asking the build backend")
-            facts = ask_backend(replace(request, hook=hook_of(plan, str(tree))), facts, run_here)
-        return (*known, *judge(plan, facts, environment_follows=follows, in_store=stored))
+    asked = Asked(
+        target=arguments.target,
+        scratch=scratch,
+        how=arguments.how,
+        engine=arguments.engine,
+        overrides=assignments(arguments.set),
+        arch_list=arguments.arch_list,
+        python=arguments.python,
+        look_in=tuple(look_in),
+        environment=assignments(arguments.env),
+        isolated=arguments.requirement_mode == "isolated",
+        static=arguments.static,
+        network=not arguments.no_network,
+        in_container=arguments.in_container,
+        make_image=arguments.make_image,
+    )
+    console = Console(sys.stderr)
+    try:
+        return look_at_target(loaded, asked, console)
+    finally:
+        console.close_line()
 
 
 def show(items: tuple[Item, ...], *, as_json: bool) -> ExitCode:

@@ -77,7 +77,10 @@ class LocalSettings(Strict):
         """The same with ``absolute`` applied to every path of this machine."""
 
         def place(text: str) -> str:
-            return absolute(text) if text and "://" not in text else text
+            if not text or "://" in text:
+                return text
+            # What stands for the beginning of an address goes on behind its last slash.
+            return absolute(text) + ("/" if text.endswith("/") and text != "/" else "")
 
         folders = Folders(**{name: place(text) for name, text in self.folders.model_dump().items()})
         links = tuple(place(text) for text in self.mirrors.find_links)
