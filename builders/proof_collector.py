@@ -5,7 +5,7 @@ object on its last line.  No judgement here: which files are the wheel's, which 
 began, which symbols and which containers of device code they hold, what cargo and ninja noted.
 """
 
-# ruff: noqa: PTH113, PTH114, PTH118, PTH119, PTH120, PTH123, PTH202, PTH207, PTH208, UP031
+# ruff: noqa: PTH113, PTH114, PTH118, PTH119, PTH120, PTH123, PTH202, PTH207, UP031
 from __future__ import annotations
 
 import contextlib
@@ -14,7 +14,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -45,9 +47,6 @@ def collect(tree: str, out: str, began: float, libraries: Sequence[str] = ()) ->
     files, truncated = walk(tree, began)
     objects = [path for path, _ in files if path.endswith(".o")]
     archives = [path for path, _ in files if path.endswith((".a", ".rlib"))]
-    by_size: dict[int, list[str]] = {}
-    for path, size in files:
-        by_size.setdefault(size, []).append(path)
     defined = Defined()
     unread, digests = [], []
     for path in objects:
@@ -63,13 +62,11 @@ def collect(tree: str, out: str, began: float, libraries: Sequence[str] = ()) ->
         except FAULTS as error:
             unread.append("%s: %s" % (os.path.relpath(path, tree), error))
     logs = [path for path, _ in files if os.path.basename(path) == ".ninja_log"]
-    cargo = cargo_outputs([path for path, _ in files])
-    place = Place(libraries)
+    place, linked = Place(libraries), Linked(files)
     members = [
-        member(name, digest, size, by_size.get(size, []), tree, defined, place, cargo)
-        for wheel in sorted(os.listdir(out))
-        if wheel.endswith(".whl")
-        for name, digest, size in binaries(os.path.join(out, wheel))
+        member(wheel, name, digest, size, linked, tree, defined, place)
+        for wheel in sorted(glob.glob(os.path.join(glob.escape(out), "*.whl")))
+        for name, digest, size in binaries(wheel)
     ]
     return {
         "version": 2,
@@ -118,24 +115,29 @@ def binaries(wheel: str) -> Iterator[tuple[str, str, int]]:
 
 
 def member(
+    wheel: str,
     name: str,
     digest: str,
     size: int,
-    candidates: list[str],
+    linked: Linked,
     tree: str,
     defined: Defined,
     place: Place,
-    cargo: set[str],
 ) -> dict[str, Any]:
     """One binary of the wheel beside what the build folder holds."""
-    twins = [path for path in candidates if sha256_of(path) == digest]
-    linked = next((path for path in twins if path in cargo), "")
+    twins = linked.with_bytes(digest, size)
+    same = "bytes" if twins else ""
+    if not twins:
+        twins = linked.with_code(wheel, name)
+        same = "code" if twins else ""
+    by_cargo = next((path for path in twins if path in linked.by_cargo), "")
     found: dict[str, Any] = {
         "name": name,
         "sha256": digest,
         "size": size,
         "twin": os.path.relpath(twins[0], tree) if twins else "",
-        "cargo": os.path.relpath(linked, tree) if linked else "",
+        "same": same,
+        "cargo": os.path.relpath(by_cargo, tree) if by_cargo else "",
         "build_id": "",
         "exports": 0,
         "exports_missing": [],
@@ -154,6 +156,42 @@ def member(
         except FAULTS as error:
             found["problem"] = str(error)
     return found
+
+
+class Linked:
+    """Files of the build folder that a binary of the wheel may be a copy of."""
+
+    def __init__(self, files: list[tuple[str, int]]) -> None:
+        self.files = files
+        self.by_cargo = cargo_outputs([path for path, _ in files])
+        self.by_code: dict[bytes, list[str]] | None = None
+
+    def with_bytes(self, digest: str, size: int) -> list[str]:
+        return [path for path, length in self.files if length == size and sha256_of(path) == digest]
+
+    def with_code(self, wheel: str, name: str) -> list[str]:
+        """Those with the same code: an install step strips symbols and rewrites run paths."""
+        if self.by_code is None:
+            self.by_code = {}
+            for path, _ in self.files:
+                if not path.endswith((".o", ".a", ".rlib")) and (code := code_of(path)):
+                    self.by_code.setdefault(code, []).append(path)
+        with zipfile.ZipFile(wheel) as archive, tempfile.NamedTemporaryFile() as copy:
+            with archive.open(name) as stream:
+                shutil.copyfileobj(stream, copy, 1 << 20)
+            copy.flush()
+            code = code_of(copy.name)
+        # What has its symbols still comes first.
+        return sorted(self.by_code.get(code, []), key=os.path.getsize, reverse=True) if code else []
+
+
+def code_of(path: str) -> bytes:
+    """A binary's code, as :meth:`Elf.code` hashes it; b"" for what is none."""
+    try:
+        with mapped(path) as data:
+            return Elf(data).code()
+    except FAULTS:
+        return b""
 
 
 def beside(elf: Elf, defined: Defined, place: Place) -> dict[str, Any]:

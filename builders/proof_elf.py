@@ -128,6 +128,21 @@ class Elf:
                 at += -at % 8
         return found
 
+    def code(self) -> bytes:
+        """sha256 of code and constants, which neither ``strip`` nor another run path changes; b"" where there are none.
+
+        Where they lie counts too: code that was linked to another place has other distances in it.
+        """
+        digest, some = hashlib.sha256(), False
+        for (name, kind, offset, size), header in zip(self.sections, self.headers):  # noqa: B905  Python 3.9
+            # SHT_PROGBITS that is loaded (SHF_ALLOC), and executable (SHF_EXECINSTR) or one of these.
+            if kind != 1 or not header[2] & 2 or not (header[2] & 4 or name in (".rodata", ".eh_frame", *FAT_SECTIONS)):
+                continue
+            digest.update(struct.pack("<QQ", header[3], size))
+            digest.update(self.data[offset : offset + size])
+            some = some or bool(header[2] & 4 and size)
+        return digest.digest() if some else b""
+
     def compilers(self) -> set[str]:
         """What ``.comment`` says: each compiler that had a hand in it, by its own words."""
         found: set[str] = set()

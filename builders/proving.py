@@ -1,9 +1,9 @@
 """Was this wheel compiled here?  The facts come from the build folder, the judgement is made here.
 
-A binary of the wheel was compiled here when the build folder holds the same bytes, written since the build began, and
-when what it exports and its device code are in objects that were compiled since then, function for function of the same
-size.  What else it holds has to be in a static library of the place (the compiler's, the toolkit's).  A prebuilt
-library that a build copies into place has the bytes and lacks the rest.
+A binary of the wheel was compiled here when the build folder holds the same bytes (or, stripped since, the same code),
+written since the build began, and when what it exports and its device code are in objects that were compiled since
+then, function for function of the same size.  What else it holds has to be in a static library of the place (the
+compiler's, the toolkit's).  A prebuilt library that a build copies into place has the bytes and lacks the rest.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _not_seen(facts: Mapping[str, Any]) -> str:
 def _judged(item: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[Provenance, str]:
     objects, twin = len(facts["objects"]), item["twin"]
     if not twin:
-        said = "no file that was made since the build began has its bytes"
+        said = "no file that was made since the build began has its bytes or its code"
         return Provenance.FOREIGN, said if objects else f"{said}, and nothing was compiled in the build folder"
     if item["problem"]:
         return Provenance.UNSEEN, f"it can't be read: {item['problem']}"
@@ -192,6 +192,8 @@ def _said(item: Mapping[str, Any], facts: Mapping[str, Any], had: int, container
         said += f" or in {', '.join(Path(name).name for name in item['libraries'])}"
     if again := _again(facts):
         said += f"; made again later by another command: {', '.join(again[:3])}"
+    if item["same"] == "code":
+        said += "; stripped, or with another run path"
     return f"{said}; {item['twin']}"
 
 

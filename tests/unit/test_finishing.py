@@ -52,6 +52,7 @@ class Bench:
                 "sha256": member.sha256,
                 "build_id": "",
                 "twin": f"build/lib/{member.path}",
+                "same": "bytes",
                 "cargo": "",
                 "problem": "",
                 "exports": 1,

@@ -230,14 +230,34 @@ def test_intermediate_code_is_looked_into(build: Build) -> None:
     assert other.member().provenance is Provenance.FOREIGN
 
 
+def test_what_an_install_step_stripped_is_found_by_its_code(build: Build) -> None:
+    library = compiled(build.temp)
+    copy = build.elsewhere / "stripped.so"
+    build.elsewhere.mkdir()
+    shutil.copyfile(library, copy)
+    run("strip", copy.name, folder=build.elsewhere)
+    wheel(build.out, copy)
+    member = build.member()
+    assert member.provenance is Provenance.COMPILED
+    assert "stripped, or with another run path; build/temp/_ext.so" in member.why
+    # The same exports of the same sizes, and other code.
+    other = compiled(build.elsewhere, "other", SOURCE.replace("return 1", "return 7"))
+    assert other.stat().st_size == library.stat().st_size
+    wheel(build.out, other)
+    assert build.member().provenance is Provenance.FOREIGN
+
+
 def test_a_program(build: Build) -> None:
     (build.temp / "main.c").write_text('#include <stdio.h>\nint main(void) { fputs("x", stdout); return 0; }\n')
     run("gcc", "-c", "main.c", "-o", "main.o", folder=build.temp)
     run("gcc", "main.o", "-o", "main", folder=build.temp)
     wheel(build.out, build.temp / "main", "tiny/main")
     assert build.member(libraries=LIBRARIES).provenance is Provenance.COMPILED
-    run("strip", "main", folder=build.temp)
-    wheel(build.out, build.temp / "main", "tiny/main")
+    shutil.copyfile(build.temp / "main", build.temp / "installed")
+    run("strip", "installed", folder=build.temp)
+    wheel(build.out, build.temp / "installed", "tiny/main")
+    (build.temp / "main").rename(build.tree / "main")
+    (build.tree / "main").unlink()
     member = build.member(libraries=LIBRARIES)
     assert member.provenance is Provenance.UNSEEN
     assert "exports nothing and is stripped" in member.why
