@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,6 @@ def test_a_copy_must_be_there_whole_and_at_the_commit(tmp_path: Path) -> None:
     assert "is at commit" in copy_fault(external(tmp_path / "repository", tag="v1.0"))
     assert "no folder" in copy_fault(external(empty))
     assert "no folder" in copy_fault(external(tmp_path / "gone"))
-    assert "no variable" in copy_fault(external(plain, variable="", kind="ExternalProject"))
+    assert "no variable" in copy_fault(replace(external(plain, variable=""), kind="ExternalProject"))
     assert copy_fault(external(plain, variable="")) == "", "FetchContent has a variable of its own for every source"
     assert "update --init sub" in copy_fault(external(plain, submodules=("sub",)))
