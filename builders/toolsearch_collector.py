@@ -202,11 +202,15 @@ def look_for_tool(
     off_path = [
         found for found in candidates(commands, look_in) if os.path.realpath(found) not in seen and found not in on_path
     ]
-    return {
-        "named": named,
+    there = {
         "on_path": [asked(found, rest, tool, environment) for found in on_path[:2]],
         "elsewhere": [asked(found, rest, tool, environment) for found in off_path[:ELSEWHERE]],
     }
+    # A trial costs more than a question: the one that would be called is tried, and no other.
+    first = [found for found in [*there["on_path"], *there["elsewhere"]][:1] if found["status"] == 0]
+    if first and tool.get("compiles"):
+        first[0]["compiles"] = tried([first[0]["path"], *rest], tool["compiles"], environment)
+    return {"named": named, **there}
 
 
 def asked(path: str, rest: list[str], tool: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
@@ -217,8 +221,6 @@ def asked(path: str, rest: list[str], tool: dict[str, Any], environment: dict[st
     found: dict[str, Any] = {"path": path, "status": answer["status"], "output": text, "marked": marked, "lists": {}}
     found["real"] = os.path.realpath(path)
     found["beside"] = {words[0]: beside(path, words, environment) for words in tool.get("beside", [])}
-    if answer["status"] == 0 and tool.get("compiles"):
-        found["compiles"] = tried([path, *rest], tool["compiles"], environment)
     if answer["status"] == 0:
         for argument in tool.get("lists", []):
             listed = execute([path, argument], environment, PROBE_SECONDS)
