@@ -119,8 +119,16 @@ def _wrong(tool: ToolDemand, found: Mapping[str, Any], fault: str) -> Item:
         found["path"],
         version_of(tool.name, found["output"]),
         _expected(tool),
-        f"{fault}; install one that fits and put it first on PATH",
+        f"{fault}{_remedy(found, fault)}",
     )
+
+
+def _remedy(found: Mapping[str, Any], fault: str) -> str:
+    if "rustup toolchain install" in fault:
+        return ""
+    if (found.get("compiles") or {"status": 0})["status"] != 0:
+        return "; give it what it misses (binutils, libc's and libstdc++'s headers), or put another first on PATH"
+    return "; install one that fits and put it first on PATH"
 
 
 def _fault(tool: ToolDemand, found: Mapping[str, Any], fit: Fit) -> str:
