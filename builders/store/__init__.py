@@ -1,4 +1,4 @@
-"""The store: what builds share and keep, by content.  Git mirrors, checkouts, crates, claims and build folders.
+"""The store: what builds share and keep, by content.  Git mirrors, crates and claims.
 
 Everything in it can be made again from the network, so it may be removed at any time that no build runs.  It may lie
 on a share that several hosts see (``folders.store`` of matrix.local.yaml); then no lock of a file system is trusted in
@@ -37,11 +37,6 @@ class Store:
     def claims(self) -> Path:
         """One file for each build key that is being built."""
         return self.root / "claims"
-
-    @property
-    def builds(self) -> Path:
-        """Build folders of the local engine, one for each build key, kept until the build has ended well."""
-        return self.root / "builds"
 
 
 def store_of(loaded: LoadedMatrix) -> Store:
