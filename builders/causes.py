@@ -79,6 +79,7 @@ FIRST: tuple[tuple[str, Pattern[str]], ...] = (
         re.compile(
             r"No CMAKE_\w+ could be found|CUDA_HOME environment variable is not set|can't find Rust compiler"
             r"|error: command '.*' failed: No such file|: (command )?not found$|unable to execute '|Failed to find nvcc"
+            r"|Could not find compiler set in environment variable"
         ),
     ),
     (
@@ -92,9 +93,7 @@ FIRST: tuple[tuple[str, Pattern[str]], ...] = (
     ),
     (
         "compile",
-        re.compile(
-            r"(^|\s)\S+:\d+(:\d+)?: error:|\S+\(\d+\): (catastrophic )?error( #\d+(-D)?)?:|^\s*error(\[E\d+\]): "
-        ),
+        re.compile(r"\S:\d+(:\d+)?: error:|\S\(\d+\): (catastrophic )?error( #\d+(-D)?)?:|^\s*error(\[E\d+\]): "),
     ),
 )
 SECOND: tuple[tuple[str, Pattern[str]], ...] = (
@@ -123,11 +122,13 @@ OF_A_COMMAND = frozenset(
 
 _STEP = re.compile(r"^\s*\[\d+/\d+\]")
 _FAILED = re.compile(r"^\s*FAILED: (\[code=\d+\] ?)?")
+_FRAME = re.compile(r'^\s*File ".*", line \d+')  # of a traceback; its source stands below
 _STOPPED = re.compile(r"^\s*ninja: build stopped")
 _CMAKE_WARNING = re.compile(r"^(\s*)CMake (Deprecation )?Warning")
 _PLACE = re.compile(r"^\s*([^\s:()\[\]']+[.][\w+]+)(?::(\d+)|\((\d+)\))")
 _MESSAGE = 4  # lines of a CMake message that are shown
 _BEFORE = 400  # lines before the cause in which its command is looked for
+_LONGEST = 8000  # characters of a line that are looked at; commands are long
 _LONG = 400  # characters of one line that people get to see
 
 
@@ -179,17 +180,22 @@ def _told(lines: Sequence[str]) -> list[tuple[int, str]]:
     told: list[tuple[int, str]] = []
     warned = -1  # how far a CMake warning is indented whose text is being read; -1: none
     for number, text in enumerate(lines, 1):
-        if warned >= 0 and text.strip() and len(text) - len(text.lstrip()) <= warned:
+        if warned >= 0 and text.strip() and _indent(text) <= warned:
             warned = -1
         if match := _CMAKE_WARNING.match(text):
             warned = len(match[1])
         if warned >= 0 or _STEP.match(text) or _FAILED.match(text) or is_command(text):
             continue
-        if number > 1 and _FAILED.match(lines[number - 2]):
-            continue  # the command that failed
+        above = lines[number - 2] if number > 1 else ""
+        if _FAILED.match(above) or (_FRAME.match(above) and _indent(text) > _indent(above)):
+            continue  # the command that failed, or the source of a traceback
         if not any(harm.search(text) for harm in HARMLESS):
             told.append((number, text))
     return told
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _failed_block(lines: Sequence[str]) -> range:
@@ -247,5 +253,5 @@ def _file(text: str, command: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Without the colours that compilers and pip write."""
-    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).rstrip()
+    """Without the colours that compilers and pip write, and no longer than a cause is."""
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line[:_LONGEST]).rstrip()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-_COMMAND = re.compile(
-    r"^\s*((\S*/)?s?ccache )?(\S*/)?([\w.]+-)*(gcc|g\+\+|cc|c\+\+|clang(\+\+)?|nvcc|ld|ar|cargo|rustc|cmake)"
-    r"(-[\d.]+)? .*-\w"
-)
+_PROGRAM = re.compile(r"(?:[\w.]+-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|ld|ar|cargo|rustc|cmake)(?:-[\d.]+)?")
+_CACHES = ("ccache", "sccache")
 _COMPILED = re.compile(r"\s-c\s+([^-\s]\S*)|\s(\S+\.(?:cu|cpp|cc|cxx|c|rs))(?=\s|$)")
 _MADE = re.compile(r"\s-o\s+(\S+)")
 _SHORT = 8  # words of a command that is shown as it is
@@ -15,7 +13,10 @@ _SHORT = 8  # words of a command that is shown as it is
 
 def is_command(text: str) -> bool:
     """Is a line the command of a compiler, a linker or a build tool, with options?"""
-    return _COMMAND.match(text) is not None
+    words = text.split(maxsplit=2)
+    if words and _name(words[0]) in _CACHES:
+        words = words[1:]
+    return len(words) > 1 and _PROGRAM.fullmatch(_name(words[0])) is not None and " -" in text
 
 
 def source_of(command: str) -> str:
@@ -39,5 +40,10 @@ def brief(command: str) -> str:
         return brief(" ".join(words[words.index("&&") + 1 :]))
     source, made = source_of(command), made_by(command)
     what = f"-c {source}" if source else f"-o {made}" if made else words[-1]
-    cached = words[0].rpartition("/")[2] in ("ccache", "sccache")
+    cached = _name(words[0]) in _CACHES
     return f"{words[1] if cached else words[0]} … {what}"
+
+
+def _name(program: str) -> str:
+    """``/usr/bin/x86_64-linux-gnu-g++`` without its folder, and cut: no program's name is longer."""
+    return program.rpartition("/")[2][:80].rpartition("linux-gnu-")[2]
