@@ -230,6 +230,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/bench.py", *session.posargs)
 
 
+@nox.session(name="bench-build")
+def bench_build(session: nox.Session) -> None:
+    """What the builders add to a compile, and what a warm cache saves: `-- torchsort`, `axpy`, `preflight`."""
+    _install(session)
+    session.run("python", "benchmarks/build_bench.py", *session.posargs)
+
+
 @nox.session
 def refresh(session: nox.Session) -> None:
     """Write the data that checks go by anew: auditwheel's policies, CPython's stable ABI, torch's stable interface."""
