@@ -42,6 +42,8 @@ def _plain(value: Any) -> Any:
     result = {key: _plain(item) for key, item in value.items() if not (key == "title" and isinstance(item, str))}
     if "patternProperties" in result:
         result["additionalProperties"] = False
+    if result.get("additionalProperties") is True:
+        del result["additionalProperties"]  # what is meant anyway; pydantic says it since 2.11
     if "const" in result:
         result.pop("enum", None)  # pydantic before 2.10 says it twice
     return result
