@@ -65,7 +65,7 @@ class LocalSettings(Strict):
     nas_roots: dict[str, NonEmpty] = Field(default_factory=dict)  # a name for each share's folder on this machine
     ca_bundle: str = ""  # certificates to trust besides the system's, also inside containers
     external_sources: dict[str, NonEmpty] = Field(default_factory=dict)  # name -> a local copy, or another URL for it
-    git_mirrors: dict[NonEmpty, NonEmpty] = Field(default_factory=dict)  # prefix of a URL -> what stands for it here
+    git_mirrors: dict[str, NonEmpty] = Field(default_factory=dict)  # prefix of a URL -> what stands for it here
     crates: str = ""  # a folder of .crate files, or a sparse registry's URL, in place of the registry's own
     look_in: tuple[NonEmpty, ...] = ()  # further folders in which the preflight looks for tools
     bases: dict[TargetId, LocalBase] = Field(default_factory=dict)
