@@ -85,8 +85,11 @@ def test_a_receipt_says_what_was_asked_for_and_what_came_out(made: Made) -> None
         wheel = made.wheels[target]
         receipt = json.loads(wheel.with_name(f"{wheel.name}.receipt.json").read_text(encoding="utf-8"))
         assert receipt["wheel"]["sha256"] == sha256(wheel)
-        assert receipt["requested"]["architectures"] == load(made.matrix).matrix.targets[target].arch_list
-        assert receipt["emitted"] == {"axpy/_C.abi3.so": {"cubin": [f"sm_{number}"]}, "axpy/_host.abi3.so": {}}
+        (row,) = receipt["architectures"]
+        assert row["member"] == "axpy/_C.abi3.so"
+        assert row["requested"] == [load(made.matrix).matrix.targets[target].arch_list]
+        assert list(row["emitted"]) == [f"sm_{number} (cubin)"]
+        assert {each["provenance"] for each in receipt["proof"]["members"]} == {"compiled here"}
 
 
 def test_both_aarch64_targets_install_from_one_folder_each_from_its_own_index(made: Made, tmp_path: Path) -> None:
