@@ -118,7 +118,7 @@ def _failed(
     return BuildError(
         f"{cause.kind}: {cause}" if cause else f"pip wheel ended with {outcome.code}",
         where=f"{target}: compile, line {cause.line} of its output" if cause else f"{target}: compile",
-        action=kept,
+        action=f"the command was {cause.brief_command()}; {kept}" if cause and cause.command else kept,
     )
 
 
