@@ -84,7 +84,8 @@ CASES = {
     ),
     "host compiler": (
         "  /opt/cuda/include/crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later "
-        "than 13 are not supported! The nvcc flag '-allow-unsupported-compiler' can be used to override this version check\n",
+        "than 13 are not supported! The nvcc flag '-allow-unsupported-compiler' can be used to override this version "
+        "check\n",
         "host compiler",
         "later than 13",
     ),
