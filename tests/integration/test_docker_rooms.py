@@ -227,7 +227,7 @@ def test_the_closed_network_leads_to_the_shared_cache_and_nowhere_else(
         own = client.networks.get(f"wheel-assay-{room._request.build_id}").attrs["IPAM"]["Config"][0]["Gateway"]
         # The cache by its own address, this machine by each of its own, a machine elsewhere, and a name.
         closed = [f"{shared}:{PORT}", f"{bridge}:22", f"{own}:22", "192.0.2.2:22", "198.51.100.1:80"]
-        places = [f"compiler-cache:{PORT}", *closed, "pypi.org:443"]
+        places = [f"compiler-cache:{PORT}", *closed, "example.org:443"]
         lines = heard(room, Step("reach", ("python3", "-c", REACH, *places)))
         said = dict(line.split(" ", 1) for line in lines)
         assert said.pop(places[0]) == "open"
