@@ -21,7 +21,7 @@ from pathlib import Path
 
 from builders.host import process_is_alive, process_mark
 from qualify.errors import UnavailableError
-from qualify.files import write_atomic
+from qualify.files import locked, write_atomic
 
 BEAT_SECONDS = 5.0
 SILENT_SECONDS = 60.0  # as long as nothing of a holder on another host was heard
@@ -128,18 +128,26 @@ def _take(path: Path, own: Claim) -> bool:
 
 
 def _take_away(path: Path, stale: Claim) -> bool:
-    """Move a stale claim out of the way; of two that try, one succeeds, and neither moves a living claim."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.stale")
-    try:
-        path.rename(aside)
-    except FileNotFoundError:
-        return False
-    moved = read_claim(aside)
-    if moved is not None and moved.token != stale.token:
-        with contextlib.suppress(FileExistsError):
-            os.link(aside, path)
-    aside.unlink(missing_ok=True)
-    return moved is not None and moved.token == stale.token
+    """Move a stale claim out of the way; of many that try, one succeeds, and none moves a living claim.
+
+    Those of one host come one after another, so that what is moved is what was read; between hosts, whose locks are
+    not trusted, what was moved is looked at, and put back where it was another's.
+    """
+    with locked(path.with_name(".takeover"), timeout=60, purpose="taking over a claim"):
+        held = read_claim(path)
+        if held is None or held.token != stale.token:
+            return False
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.stale")
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return False
+        moved = read_claim(aside)
+        if moved is not None and moved.token != stale.token:
+            with contextlib.suppress(FileExistsError):
+                os.link(aside, path)
+        aside.unlink(missing_ok=True)
+        return moved is not None and moved.token == stale.token
 
 
 class _Watched:

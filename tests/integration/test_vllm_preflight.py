@@ -148,8 +148,9 @@ def test_the_cuda_build_is_refused_with_every_hole(capsys: pytest.CaptureFixture
 
 def test_the_empty_build_is_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
     code, items = doctor(capsys, "--requirement-mode", "isolated", "--set", "VLLM_TARGET_DEVICE=empty", "--no-network")
-    assert {name: item["status"] for name, item in items.items() if item["refuses"]} == {}
-    assert code == 0
+    room = {name for name in ("disk", "memory") if items[name]["refuses"]}  # of this machine, not of the build
+    assert {name: item["status"] for name, item in items.items() if item["refuses"] and name not in room} == {}
+    assert code == (8 if room else 0)
 
 
 @pytest.fixture(scope="module")
