@@ -51,13 +51,17 @@ def hold_against_target(facts: WheelFacts, plan: Plan) -> None:
 
 def hold_against_pin(facts: WheelFacts, plan: Plan, loaded: LoadedMatrix, say: Say) -> str:
     """What the wheel says of its commit beside the pin's: "same" or "cannot tell"."""
+    pinned = loaded.matrix.pin.commit
+    if pinned is None:
+        say("the pin asserts no commit: the sdist's sha256 stands for it, in the receipt")
+        return CommitMatch.CANNOT_TELL.value
     identity = identity_of_wheel(facts, loaded.matrix.project.version_module)
-    answer = matches_commit(identity, loaded.matrix.pin.commit)
+    answer = matches_commit(identity, pinned)
     if answer is CommitMatch.OTHER:
         raise BuildError(
             f"the wheel says commit {identity.commit}",
             where=facts.filename,
-            expected=f"the pin's, {loaded.matrix.pin.commit}",
+            expected=f"the pin's, {pinned}",
             action="the build read its version from somewhere else than the pinned tree",
         )
     if answer is not CommitMatch.SAME:

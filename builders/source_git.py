@@ -30,9 +30,9 @@ MAX_SHOWN = 5
 def open_git(matrix: LoadedMatrix, source: GitSource, work: Path, mirrors: Mirrors, *, progress: Progress) -> Source:
     """Mirror, export and look; see :func:`builders.source.open_source` for what is raised."""
     pin = matrix.matrix.pin
-    if not FULL.fullmatch(pin.commit):
+    if pin.commit is None or not FULL.fullmatch(pin.commit):
         raise ConfigurationError(
-            f"a git source with the abbreviated commit {pin.commit}",
+            f"a git source with the abbreviated commit {pin.commit}" if pin.commit else "a git source without a commit",
             where=f"{matrix.path}: pin.commit",
             expected="all 40 hexadecimal digits",
         )

@@ -59,7 +59,7 @@ def open_sdist(
     tree = unpack(archive, work, None if whole else lambda name: _read_by_a_plan(name, read))
     commit, commit_from = stated_commit(tree, matrix.matrix.build.commit_files)
     pinned = matrix.matrix.pin.commit
-    if commit and not commits_agree(commit, pinned):
+    if commit and pinned and not commits_agree(commit, pinned):
         raise PreflightError(
             f"the sdist was made from commit {commit}, which is not the pin's",
             where=f"{archive.name}: {commit_from}",

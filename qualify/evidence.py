@@ -21,12 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from qualify import factsjson, judging, opening, policies
+from qualify import factsjson, judging, opening, policies, provenance
 from qualify.errors import ConfigurationError, RefusedError, UnavailableError, UsageError
 from qualify.evidencejson import CHECK_AGAIN, Document, load, path_for, targets_beside, to_json, tool_version, write
 from qualify.facts import WheelFacts
 from qualify.files import Digest, sha256_of
 from qualify.matrix.model import Profile
+from qualify.provenance import Receipt
 from qualify.report import Report, Verdict
 from qualify.reportjson import to_json as to_report_json
 
@@ -54,16 +55,26 @@ ControlOf = Callable[[str], WheelFacts | None]  # of a target
 class Evidence:
     """A proven claim that one wheel is qualified for one target, or let through.  :func:`prove` alone makes it."""
 
-    __slots__ = ("_document", "_facts", "_path", "_report")
+    __slots__ = ("_document", "_facts", "_path", "_receipt", "_report")
     _document: Document
     _facts: WheelFacts
     _path: Path
+    _receipt: Receipt | None
     _report: Report
 
-    def __init__(self, token: object, document: Document, path: Path, facts: WheelFacts, report: Report) -> None:
+    def __init__(
+        self,
+        token: object,
+        document: Document,
+        path: Path,
+        facts: WheelFacts,
+        report: Report,
+        receipt: Receipt | None = None,
+    ) -> None:
         if token is not _PROVEN:
             raise TypeError("evidence can't be filled in by hand; qualify.evidence.prove() makes it")
-        for name, value in (("_document", document), ("_path", path), ("_facts", facts), ("_report", report)):
+        values = {"_document": document, "_path": path, "_facts": facts, "_report": report, "_receipt": receipt}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -91,6 +102,11 @@ class Evidence:
     def report(self) -> Report:
         """The verdict of the proof: qualified, or overridden where its taker accepts that."""
         return self._report
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt beside the wheel that it was judged with."""
+        return self._receipt
 
     @property
     def sha256(self) -> str:
@@ -217,6 +233,20 @@ def _same_control(document: Document, control: WheelFacts | None, where: str) ->
         )
 
 
+def _same_receipt(document: Document, receipt: Receipt | None, where: str) -> Receipt | None:
+    """The receipt that the wheel was judged with lies beside it still, with the same bytes."""
+    claimed = document.report.get("receipt")
+    found = receipt.sha256 if receipt is not None else ""
+    if found != claimed:
+        raise RefusedError(
+            f"judged {f'with a receipt of sha256 {str(claimed)[:12]}' if claimed else 'without a receipt'}",
+            where=where,
+            expected=f"as beside the wheel: {f'a receipt of sha256 {found[:12]}' if found else 'none'}",
+            action=CHECK_AGAIN,
+        )
+    return receipt
+
+
 def _judged_again(
     document: Document,
     wheel: Path,
@@ -227,7 +257,11 @@ def _judged_again(
 ) -> Evidence:
     where = path_for(wheel, document.target).name
     context = judging.Context(
-        matrix=loaded.matrix, target=document.target, profile=Profile(document.profile), control=control
+        matrix=loaded.matrix,
+        target=document.target,
+        profile=Profile(document.profile),
+        control=control,
+        receipt=_same_receipt(document, provenance.beside(wheel), where),
     )
     report = judging.judge(facts, context)
     _same_result(document, facts, report, where)
@@ -239,7 +273,7 @@ def _judged_again(
             expected="a qualified wheel",
             action=f"{see}; or say --accept-overridden" if report.verdict is Verdict.OVERRIDDEN else see,
         )
-    return Evidence(_PROVEN, document, wheel, facts, report)
+    return Evidence(_PROVEN, document, wheel, facts, report, context.receipt)
 
 
 def _same_matrix(document: Document, loaded: LoadedMatrix, where: str) -> None:

@@ -19,7 +19,8 @@ from enum import IntEnum, StrEnum
 from packaging.version import Version
 
 from qualify.facts import VersionModule, WheelFacts, installed_path
-from qualify.matrix.model import BUILD_MODES, Matrix
+from qualify.matrix.model import BUILD_MODES, Matrix, Pin, SdistSource
+from qualify.provenance import Receipt
 
 SHORTEST_COMMIT = 7  # fewer hex digits name no commit
 UNSTATED = "unstated"
@@ -64,6 +65,8 @@ class Identity:
     runtime: str = ""  # the runtime version, where it is known beside the distribution's
     accepts: tuple[str, ...] = ()  # of a pin: the build modes that its policy accepts
     notes: tuple[str, ...] = ()  # why something above is empty or doubtful
+    sdist: str = ""  # sha256 of the source distribution that it was built from, where a receipt says so
+    patches: tuple[str, ...] | None = None  # sha256 of each patch that a receipt names, in order; None: not known
 
     def version(self) -> str:
         """The version in PEP 440's normal form; "" where there is none."""
@@ -253,6 +256,35 @@ def with_version_module(
     )
 
 
+def with_receipt(identity: Identity, facts: WheelFacts, receipt: Receipt | None) -> Identity:
+    """What the wheel says of itself, and what the receipt of its build adds.
+
+    The receipt names the source: a commit that it and the wheel name differently is none.  Build mode ``source`` comes
+    from here alone: every binary was compiled in that build, and the wheel states no other mode.
+
+    :param receipt: one of other bytes, or that can't be read, adds nothing.
+    """
+    if receipt is None or not receipt.speaks_of(facts):
+        return identity
+    commit, origin, notes = identity.commit, identity.commit_origin, identity.notes
+    stated = receipt.commit if _COMMIT_ID.fullmatch(receipt.commit) else ""
+    if stated and commit and commit_match(stated, commit) is CommitMatch.OTHER:
+        notes = (*notes, f"it names commit {commit} ({origin}), and its receipt {stated}")
+        commit = origin = ""
+    elif len(stated) > len(commit) and not (identity.notes and not commit):
+        commit, origin = stated, "receipt"
+    local = identity.build_mode == UNSTATED and receipt.compiled_here(facts)
+    return replace(
+        identity,
+        commit=commit,
+        commit_origin=origin,
+        notes=notes,
+        build_mode="source" if local else identity.build_mode,
+        sdist=receipt.source_sha256 if receipt.source_kind == "sdist" else "",
+        patches=receipt.patches,
+    )
+
+
 def _module(modules: Sequence[VersionModule], path: str) -> VersionModule | None:
     if path:
         return next((module for module in modules if installed_path(module.path) == path), None)
@@ -264,7 +296,15 @@ def identity_of_pin(matrix: Matrix, origin: str = "pin") -> Identity:
     pin = matrix.pin
     _, _, version = pin.requirement.partition("==")
     identity = identity_of_version(version.strip(), origin=origin) if version else Identity("", origin, Grade.METADATA)
-    return replace(identity, commit=pin.commit, commit_origin="pin.commit", accepts=pin.build_modes, notes=())
+    return replace(
+        identity,
+        commit=pin.commit or "",
+        commit_origin="pin.commit" if pin.commit else "",
+        accepts=pin.build_modes,
+        notes=(),
+        sdist=pin.source.sha256 if isinstance(pin.source, SdistSource) else "",
+        patches=tuple(patch.sha256 for patch in pin.patches),
+    )
 
 
 def compare(a: Identity, b: Identity) -> Comparison:
@@ -357,3 +397,16 @@ def commit_match(a: str, b: str) -> CommitMatch:
 def matches_commit(identity: Identity, commit: str) -> CommitMatch:
     """Is this the build of ``commit``?  ``cannot tell`` where either names none."""
     return commit_match(identity.commit, commit)
+
+
+def matches_pin(identity: Identity, pin: Pin) -> CommitMatch:
+    """Is this a build of the pin's source?
+
+    Where the pin asserts a commit, the commit decides.  Where it asserts an sdist alone, the sha256 of the sdist does,
+    which only a receipt states: a version number is no identity.
+    """
+    if pin.commit:
+        return matches_commit(identity, pin.commit)
+    if not isinstance(pin.source, SdistSource) or not identity.sdist:
+        return CommitMatch.CANNOT_TELL
+    return CommitMatch.SAME if identity.sdist == pin.source.sha256 else CommitMatch.OTHER

@@ -13,6 +13,7 @@ from qualify.errors import UsageError
 from qualify.facts import Depth, WheelFacts
 from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Matrix, Profile
+from qualify.provenance import Receipt
 from qualify.report import REPORT_VERSION, HostFloor, MemberCoverage, Report, verdict_of
 
 #: Symbols of a floor that a report names.
@@ -47,6 +48,7 @@ class Context:
     bare: BareTarget | None = None
     control: WheelFacts | None = None
     torch: ExportIndex | None = None
+    receipt: Receipt | None = None  # what lies beside the wheel as the receipt of its build
 
 
 def policy_for(facts: WheelFacts, context: Context) -> Policy:
@@ -115,7 +117,7 @@ def judge(facts: WheelFacts, context: Context) -> Report:
                 action="read it whole",
             )
     policy = policy_for(facts, context)
-    case = Case(facts, policy, context.control, context.torch)
+    case = Case(facts, policy, context.control, context.torch, context.receipt)
     outcome = checks.run(case)
     coverage, not_judged = _count(case) if outcome.counted else ((), ())
     return Report(
@@ -134,6 +136,7 @@ def judge(facts: WheelFacts, context: Context) -> Report:
         true_tag=floors.true_tag(facts, policy.machine) if any(floors.binaries(facts, policy.machine)) else "",
         checks=outcome.ran,
         policy=policies.resolved(case),
+        receipt=context.receipt.sha256 if context.receipt is not None else "",
     )
 
 

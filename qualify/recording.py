@@ -178,31 +178,47 @@ def _accepted(observation: Observation, evidence: Evidence, loaded: LoadedMatrix
         raise refuse(f"a wheel of {evidence.facts.name}", f"a wheel of the matrix's project, {asserted.project.name}")
     if not observation.conclusive:
         raise refuse(f"the measurement is inconclusive: {observation.reason}", "values that were seen")
-    if observation.build_mode not in asserted.pin.build_modes:
+    seen = _identity(observation, evidence)
+    if seen.build_mode not in asserted.pin.build_modes:
         raise refuse(
-            f"build mode {observation.build_mode!r}",
+            f"build mode {seen.build_mode!r}",
             f"one of {', '.join(asserted.pin.build_modes)} (pin.build_modes)",
             "build it from source at the pin",
         )
     if observation.dirty:
         raise refuse(f"built from a changed tree ({observation.dirty})", "the pin's commit, unchanged")
-    answer = identity.commit_match(observation.commit, asserted.pin.commit)
+    answer = identity.matches_pin(seen, asserted.pin)
     if answer is not identity.CommitMatch.SAME:
+        pinned = identity.identity_of_pin(asserted)
         raise refuse(
-            f"commit {observation.commit or 'not stated'}: {answer}",
-            f"the pin's, {asserted.pin.commit}",
+            f"commit {seen.commit or 'not stated'}{f', sdist {seen.sdist[:12]}' if seen.sdist else ''}: {answer}",
+            f"the pin's, {pinned.commit or f'sdist {pinned.sdist[:12]}'}",
             "record a wheel of the pin",
         )
+
+
+def _identity(observation: Observation, evidence: Evidence) -> identity.Identity:
+    """What was measured, and what the receipt of the build adds: the source, and that all of it was compiled there."""
+    measured = identity.Identity(
+        observation.distribution_version,
+        evidence.wheel.name,
+        identity.Grade.METADATA,
+        commit=observation.commit,
+        commit_origin=observation.commit_origin,
+        build_mode=observation.build_mode,
+    )
+    return identity.with_receipt(measured, evidence.facts, evidence.receipt)
 
 
 def _entry(observation: Observation, evidence: Evidence) -> Measured:
     # Whether an import ran in a container or on somebody's host is part of how it was learned.
     place = f", {observation.where}" if observation.grade == measuring.IMPORT else ""
+    seen = _identity(observation, evidence)
     return Measured(
         runtime_version=observation.runtime_version,
         distribution_version=observation.distribution_version,
-        build_mode=observation.build_mode,
-        commit=observation.commit,
+        build_mode=seen.build_mode,
+        commit=observation.commit or seen.commit,
         sha256=observation.sha256,
         toolkit=observation.toolkit,
         torch=observation.torch,

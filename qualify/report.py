@@ -14,7 +14,7 @@ from typing import Any
 
 from qualify.errors import ExitCode
 
-REPORT_VERSION = 2
+REPORT_VERSION = 3
 
 #: The check whose findings say that this host, not the wheel, is at fault.
 ENVIRONMENT_CODE = "ARC003"
@@ -134,6 +134,7 @@ class Report:
     checks: tuple[str, ...] = ()  # codes of the checks that ran to their end, in running order
     policy: Mapping[str, Any] | None = None  # what was asked, as JSON values; None where nothing could be judged
     since: Since | None = None
+    receipt: str = ""  # sha256 of the receipt beside the wheel; "" where none lies there, or it can't be read
 
     @property
     def policy_sha256(self) -> str:

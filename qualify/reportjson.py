@@ -25,7 +25,7 @@ _KEYS = frozenset(
     [
         *_NAMES,
         *("verdict", "findings", "coverage", "not_judged", "floors", "true_tag"),
-        *("checks", "policy", "policy_sha256", "since"),
+        *("checks", "policy", "policy_sha256", "since", "receipt"),
     ]
 )
 
@@ -44,6 +44,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "policy": None if report.policy is None else dict(report.policy),
         "policy_sha256": report.policy_sha256,
         "since": None if report.since is None else _since(report.since),
+        "receipt": report.receipt,
     }
 
 
@@ -81,6 +82,7 @@ def from_json(value: Mapping[str, Any], version: int = REPORT_VERSION) -> Report
             checks=_texts(value["checks"]),
             policy=policy,
             since=None if since is None else _read_since(since),
+            receipt=_text(value["receipt"]),
         )
         if value["policy_sha256"] != report.policy_sha256:
             raise ValueError(f"policy_sha256 is {value['policy_sha256']!r}, and the policy's is {report.policy_sha256}")

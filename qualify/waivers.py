@@ -15,8 +15,17 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from qualify.facts import WheelFacts
-from qualify.identity import UNSTATED, CommitMatch, Identity, commit_match, identity_of_wheel, matches_commit
+from qualify.identity import (
+    UNSTATED,
+    CommitMatch,
+    Identity,
+    commit_match,
+    identity_of_wheel,
+    matches_pin,
+    with_receipt,
+)
 from qualify.matrix.model import Pin, Project, Waiver
+from qualify.provenance import Receipt
 from qualify.report import BLOCKING, Finding, Granted
 
 
@@ -53,11 +62,13 @@ def hold(
     project: Project | None,
     pin: Pin | None,
     labels: Sequence[str] = (),
+    receipt: Receipt | None = None,
 ) -> tuple[Held, ...]:
     """Every waiver, in the matrix's order, with its standing for one wheel on one target.
 
     :param project: None where the matrix does not name the wheel's project; no pin is that wheel's then.
     :param labels: what targets put into the local version, which is no sign of another build.
+    :param receipt: of the wheel's build, where there is one.
     """
     identity: Identity | None = None
     held = []
@@ -69,10 +80,13 @@ def hold(
             held.append(Held(waiver, Standing.HOLDS if same else Standing.ELSEWHERE))
         elif project is None or pin is None:
             held.append(Held(waiver, Standing.ELSEWHERE))
-        elif commit_match(waiver.pin, pin.commit) is not CommitMatch.SAME:
-            held.append(Held(waiver, Standing.STALE, f"the pin is commit {pin.commit}"))
+        elif commit_match(waiver.pin, pin.commit or "") is not CommitMatch.SAME:
+            now = f"commit {pin.commit}" if pin.commit else "an sdist without a commit"
+            held.append(Held(waiver, Standing.STALE, f"the pin is {now}"))
         else:
-            identity = identity or identity_of_wheel(facts, project.version_module, labels)
+            if identity is None:
+                identity = identity_of_wheel(facts, project.version_module, labels)
+                identity = with_receipt(identity, facts, receipt)
             why = _no_build_of(identity, pin)
             held.append(Held(waiver, Standing.NOT_THE_PIN if why else Standing.HOLDS, why))
     return tuple(held)
@@ -80,7 +94,7 @@ def hold(
 
 def _no_build_of(identity: Identity, pin: Pin) -> str:
     """Why a wheel does not pass for a build of the pin; "" where it does."""
-    match = matches_commit(identity, pin.commit)
+    match = matches_pin(identity, pin)
     if match is CommitMatch.OTHER:
         return f"the wheel is of commit {identity.commit}"
     if match is CommitMatch.CANNOT_TELL:

@@ -9,18 +9,15 @@ from typing import Any
 
 from builders.receipts.model import RECEIPT_VERSION
 from qualify.files import sha256_of
+from qualify.provenance import SUFFIX
+from qualify.provenance import path_for as path_for
 
-SUFFIX = ".receipt.json"
 LOG_SUFFIX = ".log"
 
 
 def to_text(document: Mapping[str, Any]) -> str:
     """A receipt as it is written."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def path_for(wheel: Path) -> Path:
-    return wheel.with_name(wheel.name + SUFFIX)
 
 
 def log_for(wheel: Path) -> Path:

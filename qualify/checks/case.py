@@ -18,6 +18,7 @@ from qualify.facts import module_path as module_path
 from qualify.linking.link import Link
 from qualify.linking.torchpin import TorchPin, torch_pin
 from qualify.matrix.model import Ceilings, Code, Expectation, JitOk, Pin, Presence, Profile, Project, Waiver
+from qualify.provenance import Receipt
 from qualify.report import Finding
 from qualify.waivers import Held, hold
 
@@ -71,6 +72,7 @@ class Case:
     policy: Policy
     control: WheelFacts | None = None  # the wheel that this one is held against
     torch: ExportIndex | None = None  # what the torch wheel exports that this one is to be linked with
+    receipt: Receipt | None = None  # what lies beside the wheel as the receipt of its build
     findings: tuple[Finding, ...] = ()  # of all other checks, for those that run after them
     crashed: frozenset[str] = frozenset()  # codes of the checks that failed themselves
 
@@ -157,7 +159,7 @@ class Case:
     def held(self) -> tuple[Held, ...]:
         """The matrix's waivers, each with its standing for this wheel on this target."""
         policy = self.policy
-        return hold(policy.waivers, self.facts, policy.target, policy.project, policy.pin, policy.labels)
+        return hold(policy.waivers, self.facts, policy.target, policy.project, policy.pin, policy.labels, self.receipt)
 
     def expectation(self, path: str) -> Expectation | None:
         """The matrix's entry for a member, by its path with or without the suffix."""

@@ -45,6 +45,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "PYT": "Python",
         "ABI": "Python's stable ABI",
         "MET": "Metadata and contents",
+        "RCP": "Receipt",
         "IDN": "Identity",
         "CTL": "Parity with a control",
         "WVR": "Waivers",
@@ -53,14 +54,15 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 #: What the findings of a family, or of one check, can be waived for, where it is not what their severity says.
 #: A malformed archive may be read otherwise by the next tool, so that nobody knows which files a waiver lets through;
-#: a missing decompressor is installed; of an editable wheel nothing was looked at.  RECORD and identity speak of one
-#: file's bytes, and a wheel that is no build of the pin has no part in the pin's waivers.
+#: a missing decompressor is installed; of an editable wheel nothing was looked at.  RECORD, receipt and identity speak
+#: of one file's bytes, and a wheel that is no build of the pin has no part in the pin's waivers.
 _WAIVABLE: Mapping[str, Waivable] = MappingProxyType(
     {
         "ARC": Waivable.NEVER,
         "ARC002": Waivable.WHEEL,
         "EDI": Waivable.NEVER,
         "REC": Waivable.WHEEL,
+        "RCP": Waivable.WHEEL,
         "IDN": Waivable.WHEEL,
         "WVR": Waivable.NEVER,
     }

@@ -50,7 +50,10 @@ class Session:
 
         path = self._fetch(job) if job.is_requirement else Path(job.subject)
         facts = self._facts(path)
-        report = self._since(judge(facts, self._completed(job)), path, job)
+        from qualify import provenance
+
+        context = replace(self._completed(job), receipt=provenance.beside(path))
+        report = self._since(judge(facts, context), path, job)
         if self._arguments.evidence and self._loaded is not None:
             from qualify import evidence
 

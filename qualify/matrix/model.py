@@ -138,7 +138,9 @@ class Pin(Strict):
     source: Annotated[
         Annotated[SdistSource, Tag(_SDIST)] | Annotated[GitSource, Tag(_GIT)], Discriminator(_sdist_or_git)
     ]
-    commit: Commit  # a git source needs all 40 digits
+    # A git source needs all 40 digits.  A source distribution that states no commit goes without: its sha256 is the
+    # identity then, and the receipt of a build states which one it was made from.
+    commit: Commit | None = None
     build_modes: tuple[str, ...] = ("source", "unstated")  # accepted build modes
     patches: tuple[Patch, ...] = ()
     upstream: Upstream | None = None  # of a fork

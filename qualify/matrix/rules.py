@@ -52,7 +52,7 @@ def consistency(matrix: Matrix, document: Document) -> Iterator[Problem]:
     if matrix.project.name != normal:
         yield problem(("project", "name"), f'the normalised name is "{normal}"', f'write "{normal}"')
     yield from _pin(matrix, problem)
-    yield from _waivers(matrix.waivers, problem, matrix.targets)
+    yield from _waivers(matrix.waivers, problem, matrix.targets, pinned=matrix.pin.commit is not None)
     for identifier, target in matrix.targets.items():
         for path, what, action in _target(identifier, target, matrix):
             yield problem(("targets", identifier, *path), what, action)
@@ -78,7 +78,9 @@ class _Maker(Protocol):
 def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
     pin = matrix.pin
     if isinstance(pin.source, GitSource):
-        if len(pin.commit) < 40:
+        if pin.commit is None:
+            yield problem(("pin",), "a git source needs a commit", "add commit, with all 40 digits")
+        elif len(pin.commit) < 40:
             yield problem(
                 ("pin", "commit"),
                 f'a git source needs all 40 digits, and "{pin.commit}" has {len(pin.commit)}',
@@ -86,6 +88,12 @@ def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
             )
         sdist = ""
     else:
+        if pin.commit is not None and not pin.commit.strip("0"):
+            yield problem(("pin", "commit"), "git's null id names no commit", "leave commit out, or write the commit")
+        if pin.commit is None and matrix.build.commit_files:
+            yield problem(
+                ("pin",), "build.commit_files says where the sdist states its commit, and none is pinned", "add commit"
+            )
         sdist = (
             pin.source.sdist if pin.source.sdist and not pin.source.sdist.endswith((".tar.gz", ".tgz", ".zip")) else ""
         )
@@ -110,7 +118,9 @@ def _pin(matrix: Matrix, problem: _Maker) -> Iterator[Problem]:
             yield problem(("pin", "build_modes", index), f'"{mode}" is no build mode', hint)
 
 
-def _waivers(waivers: Sequence[Waiver], problem: _Maker, targets: Collection[str]) -> Iterator[Problem]:
+def _waivers(
+    waivers: Sequence[Waiver], problem: _Maker, targets: Collection[str], *, pinned: bool
+) -> Iterator[Problem]:
     """Each is for one wheel or for one pin, and stands once.  Which codes there are is known above this layer."""
     seen: dict[tuple[str, ...], int] = {}
     for index, waiver in enumerate(waivers):
@@ -121,6 +131,8 @@ def _waivers(waivers: Sequence[Waiver], problem: _Maker, targets: Collection[str
             yield problem((*path, "target"), what, f"did you mean {near[0]}?" if near else "")
         if waiver.wheel is None and waiver.pin is None:
             yield problem(path, "it holds for nothing", "name the wheel by its sha256 (wheel), or the commit (pin)")
+        elif waiver.pin is not None and not pinned:
+            yield problem((*path, "pin"), "the pin asserts no commit", "name the wheel by its sha256 (wheel)")
         elif waiver.wheel is not None and waiver.pin is not None:
             yield problem((*path, "pin"), "it names a wheel and a pin", "keep one of them")
         else:

@@ -5,6 +5,7 @@
     FOLDER/files/<aa>/<sha256>/<name>.whl              the bytes, apart by hash: targets share file names
                                <name>.whl.metadata     its METADATA (PEP 658)
                                <name>.whl.<target>.evidence.json
+                               <name>.whl.receipt.json    of its build, where it was judged with one
     FOLDER/<target>/simple/<project>/index.json        what this target's index lists, and the state of the store
                                      index.html
     FOLDER/simple/<project>/…                          every file name that only one set of bytes has
@@ -29,6 +30,7 @@ from functools import partial
 from pathlib import Path
 
 from qualify import evidence as statements
+from qualify import provenance
 from qualify.errors import MalformedError, RefusedError, UnavailableError
 from qualify.evidence import Evidence
 from qualify.files import Digest, copy_atomic, locked, make_folder, sha256_of, sweep, write_atomic
@@ -136,6 +138,7 @@ class _Store:
         metadata = _metadata(wheel, f"{facts.dist_info.folder}/METADATA")
         metadata_path = folder / f"{facts.filename}.metadata"
         self._write(metadata_path, metadata)
+        self._put_receipt(evidence, wheel)
         statement = statements.path_for(wheel, evidence.target)
         self._write(statement, statements.to_json(evidence.document).encode())
         return Release(
@@ -149,6 +152,19 @@ class _Store:
             targets=(evidence.target,),
             verdict=evidence.report.verdict.value,
         )
+
+    def _put_receipt(self, evidence: Evidence, wheel: Path) -> None:
+        """The receipt that the wheel was judged with travels with it: without it nobody could judge so again."""
+        if evidence.receipt is None or evidence.receipt.fault:
+            return
+        path = provenance.path_for(evidence.wheel)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UnavailableError(error.strerror or str(error), where=str(path), action="run again") from error
+        if provenance.parse(data, path.name).sha256 != evidence.receipt.sha256:
+            raise RefusedError("the receipt changed while it was published", where=str(path), action="run again")
+        self._write(provenance.path_for(wheel), data)
 
     def list_release(self, target: str, project: str, release: Release) -> bool:
         """Put ``release`` on the target's page of its project; False where the same bytes were there already."""

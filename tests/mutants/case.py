@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from qualify.facts import WheelFacts
 from qualify.judging import Context
 from qualify.linking.index import ExportIndex
 from qualify.matrix.model import Code, Profile
+from qualify.provenance import Receipt
 from tests.unit.judging_support import HOPPER, context
 
 
@@ -24,12 +25,13 @@ class Case:
     require: Code | None = None
     control: Callable[[], WheelFacts] | None = None  # the wheel that it is held against
     torch: Callable[[], ExportIndex] | None = None  # what the torch exports that it is linked with
+    receipt: Callable[[WheelFacts], Receipt] | None = None  # what lies beside the wheel as its receipt
     extensions: Mapping[str, object] = field(default_factory=dict)  # added to the expectations of the tests' matrix
     matrix: Mapping[str, object] = field(default_factory=dict)  # keys of the matrix that differ from the tests' own
 
     def context(self) -> Context:
         """What :func:`qualify.judging.judge` takes."""
-        return context(
+        made = context(
             self.target,
             self.profile,
             self.require,
@@ -38,3 +40,4 @@ class Case:
             torch=self.torch() if self.torch else None,
             **self.matrix,
         )
+        return replace(made, receipt=self.receipt(self.make())) if self.receipt else made
