@@ -56,6 +56,8 @@ def _report(report: Report) -> RenderableType:
         parts.append(_findings(report.findings))
     parts += [Text(f"not judged: {plain(row)}") for row in report.not_judged]
     parts += [Text(line) for line in (*_floors(report), *_companions(report))]
+    if report.receipt:
+        parts.append(Text(f"judged with the receipt of its build, sha256 {plain(report.receipt)[:12]}"))
     return Group(*parts)
 
 
