@@ -228,7 +228,7 @@ class Rust(Strict):
 class NotBuilt(Strict):
     """A line of the configure step's output that says of a part that it isn't built, and is expected to."""
 
-    pattern: NonEmpty  # fnmatch pattern over what follows the announcing words
+    pattern: NonEmpty  # fnmatch pattern over the whole line, without CMake's "-- " and colours
     reason: Reason
 
 
