@@ -271,7 +271,7 @@ def _remove(folder: Path) -> None:
 def _error_slugs(evidence: Path) -> set[str]:
     """Slugs of the errors in an evidence file's report."""
     try:
-        report: Mapping[str, object] = json.loads(evidence.read_text(encoding="utf-8"))["report"]
+        report: Mapping[str, object] = json.loads(evidence.read_text(encoding="utf-8"))["predicate"]["report"]
         findings = report["findings"]
         assert isinstance(findings, list)
         return {str(finding["slug"]) for finding in findings if finding["severity"] == "error"}

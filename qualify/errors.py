@@ -113,6 +113,24 @@ class RefusedError(AssayError):
     exit_code = ExitCode.REFUSED
 
 
+class EvidenceError(RefusedError):
+    """Evidence doesn't hold.
+
+    :param reason: the word for programs, one of :class:`qualify.refusals.Reason`; each way to fail has its own.
+    """
+
+    def __init__(self, reason: str, what: str, *, where: str = "", expected: str = "", action: str = "") -> None:
+        super().__init__(what, where=where, expected=expected, action=action)
+        self.reason = str(reason)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_evidence, (self.reason, self.what, self.where, self.expected, self.action))
+
+
+def _rebuild_evidence(reason: str, what: str, where: str, expected: str, action: str) -> EvidenceError:
+    return EvidenceError(reason, what, where=where, expected=expected, action=action)
+
+
 class DriftError(AssayError):
     """A measured value differs from the recorded one; nothing was written."""
 

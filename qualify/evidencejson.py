@@ -1,7 +1,7 @@
-"""Evidence files: the claims that ``check --evidence`` writes, to JSON and back.  Nothing here proves any.
+"""Evidence files: the claims that ``check --evidence`` writes, to the disk and back.  Nothing here proves any.
 
-A file that was cut, typed or written by a newer version is refused with its own reason, before anybody looks at
-what it claims.
+Each document has one text: a file that was cut, typed, edited or only laid out anew is refused with its own reason,
+before anybody looks at what it claims.
 """
 
 from __future__ import annotations
@@ -9,76 +9,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from qualify.errors import RefusedError
+from qualify import envelope
+from qualify.envelope import Signature
+from qualify.errors import EvidenceError
+from qualify.evidencedoc import (
+    CHECK_AGAIN,
+    PREDICATE_NAME,
+    PREDICATE_TYPE,
+    SCHEMA_VERSION,
+    STATEMENT_TYPE,
+    Document,
+    is_moment,
+    path_for,
+    statement,
+    targets_beside,
+    to_json,
+    tool_version,
+)
 from qualify.files import write_atomic
 from qualify.matrix.model import Profile
+from qualify.refusals import Reason
 
-SCHEMA = "wheel-assay/evidence"
-SCHEMA_VERSION = 2
-SUFFIX = ".evidence.json"
-CHECK_AGAIN = "judge the wheel again: qualify check WHEEL --target ID --evidence"
+__all__ = ["CHECK_AGAIN", "Document", "load", "parse", "path_for", "targets_beside", "to_json", "tool_version", "write"]
 
+_EARLIER_SCHEMA = "wheel-assay/evidence"  # what stood in files of version 1 and 2
 _TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST_DOCUMENT = 64 << 20  # bytes; vLLM's is about 10 KiB
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """An evidence file's content, not proven.  ``report`` is the whole report as plain JSON values."""
-
-    tool_version: str
-    filename: str
-    sha256: str
-    size: int  # bytes
-    target: str
-    profile: str
-    matrix_sha256: str  # of everything that the matrix asserts
-    facts_sha256: str  # of the facts as canonical JSON
-    report: Mapping[str, object]
-    made: str  # ISO 8601, UTC
-
-
-def tool_version() -> str:
-    """The installed version of this tool; "0+unknown" where it runs from a tree that isn't installed."""
-    try:
-        return metadata.version("wheel-assay")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
-
-
-def path_for(wheel: Path, target: str) -> Path:
-    """Where the evidence of ``wheel`` for ``target`` lies: beside the wheel."""
-    return wheel.with_name(f"{wheel.name}.{target}{SUFFIX}")
-
-
-def targets_beside(wheel: Path) -> tuple[str, ...]:
-    """Ids of the targets for which an evidence file lies beside ``wheel``, sorted."""
-    start = f"{wheel.name}."
-    names = (path.name for path in wheel.parent.iterdir()) if wheel.parent.is_dir() else ()
-    found = [name[len(start) : -len(SUFFIX)] for name in names if name.startswith(start) and name.endswith(SUFFIX)]
-    return tuple(sorted(target for target in found if target))
-
-
-def to_json(document: Document) -> str:
-    """The text of an evidence file."""
-    content = {
-        "schema": SCHEMA,
-        "version": SCHEMA_VERSION,
-        "tool": {"name": "wheel-assay", "version": document.tool_version},
-        "made": document.made,
-        "wheel": {"filename": document.filename, "sha256": document.sha256, "size": document.size},
-        "target": document.target,
-        "profile": document.profile,
-        "matrix": {"asserted_sha256": document.matrix_sha256},
-        "facts": {"sha256": document.facts_sha256},
-        "report": document.report,
-    }
-    return json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def write(document: Document, wheel: Path) -> Path:
@@ -89,71 +49,142 @@ def write(document: Document, wheel: Path) -> Path:
 
 
 def load(path: Path) -> Document:
-    """Read an evidence file.  What it says is not proven by this.
+    """Read an evidence file.  Neither what it says nor its signature is proven by this.
 
-    :raises RefusedError: there is none, or it is not one that this version of the tool writes.
+    :raises EvidenceError: there is none, or it is not one that this version of the tool writes.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(_LARGEST_DOCUMENT + 1)
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise RefusedError("no evidence", where=str(path), action=CHECK_AGAIN) from error
+        raise EvidenceError(Reason.MISSING, "no evidence", where=str(path), action=CHECK_AGAIN) from error
+    return parse(data, str(path))
+
+
+def parse(data: bytes, where: str) -> Document:
+    """:func:`load` for bytes.
+
+    :param where: the name for messages.
+    """
     if len(data) > _LARGEST_DOCUMENT:
-        raise _not_ours(path, f"larger than {_LARGEST_DOCUMENT} bytes")
+        raise _not_ours(where, f"larger than {_LARGEST_DOCUMENT} bytes", Reason.TOO_LARGE)
+    content = _mapping(where, "", _values(data, where))
+    signature = None
+    if envelope.is_envelope(content):
+        inner, signature = envelope.parts(content, where)
+        content = _mapping(where, "the payload", _values(inner, where))
+    document = _document(where, content, signature)
     try:
-        content = json.loads(data, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise _not_ours(path, f"not JSON: {error}") from error
-    return _document(path, content)
+        again = statement(document)
+        text = to_json(document).encode()
+    except (RecursionError, ValueError) as error:
+        raise _not_ours(where, f"not JSON: {error}", Reason.NOT_JSON) from error
+    if again != content:
+        raise _contradiction(where, content, again)
+    if text != data:
+        raise EvidenceError(
+            Reason.NOT_CANONICAL,
+            "the file is not laid out as it was written: its text was changed, though not what it says",
+            where=where,
+            expected="the bytes that `check --evidence` wrote",
+            action=CHECK_AGAIN,
+        )
+    return document
 
 
-_PARTS = {
-    "tool": {"name", "version"},
-    "wheel": {"filename", "sha256", "size"},
-    "matrix": {"asserted_sha256"},
-    "facts": {"sha256"},
-}
+_TOP = {"_type", "subject", "predicateType", "predicate"}
+_PARTS = {"tool": {"name", "version"}, "matrix": {"asserted_sha256"}, "policy": {"sha256"}, "facts": {"sha256"}}
+_LIFTED = {"grade", "receipt", "control", "waivers"}
+_KEYS = {"made", "expires", "size", "target", "profile", "observations", "device_runs", "report", *_PARTS, *_LIFTED}
 
 
-def _document(path: Path, content: object) -> Document:
-    top = _mapping(path, "", content)
-    if top.get("schema") != SCHEMA:
-        raise _not_ours(path, f"schema {top.get('schema')!r}")
-    version = top.get("version")
-    if version != SCHEMA_VERSION or isinstance(version, bool):
-        newer = isinstance(version, int) and version > SCHEMA_VERSION
-        raise RefusedError(
-            f"schema version {version!r}{', newer than this tool knows' if newer else ''}",
-            where=str(path),
+def _document(where: str, content: Mapping[str, object], signature: Signature | None) -> Document:
+    _of_this_form(where, content)
+    _exactly(where, "", content, _TOP)
+    filename, sha256 = _subject(where, content["subject"])
+    predicate = _mapping(where, "predicate", content["predicate"])
+    _exactly(where, "predicate", predicate, _KEYS)
+    inner = {name: _mapping(where, name, predicate[name]) for name in _PARTS}
+    for name, keys in _PARTS.items():
+        _exactly(where, name, inner[name], keys)
+    size = predicate["size"]
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise _not_ours(where, "size is no number of bytes")
+    expires = predicate["expires"]
+    document = Document(
+        tool_version=_text(where, "tool.version", inner["tool"]["version"]),
+        filename=filename,
+        sha256=sha256,
+        size=size,
+        target=_text(where, "target", predicate["target"]),
+        profile=_text(where, "profile", predicate["profile"]),
+        matrix_sha256=_text(where, "matrix.asserted_sha256", inner["matrix"]["asserted_sha256"]),
+        facts_sha256=_text(where, "facts.sha256", inner["facts"]["sha256"]),
+        report=_mapping(where, "report", predicate["report"]),
+        made=_moment(where, "made", predicate["made"]),
+        expires="" if expires is None else _moment(where, "expires", expires),
+        observations=_rows(where, "observations", predicate["observations"]),
+        device_runs=_rows(where, "device_runs", predicate["device_runs"]),
+        signature=signature,
+    )
+    if not _TARGET.fullmatch(document.target):
+        raise _not_ours(where, f"target {document.target!r}")
+    if document.profile not in set(Profile):
+        raise _not_ours(where, f"profile {document.profile!r}")
+    _repeats(where, document)
+    _about_this_wheel(where, document)
+    return document
+
+
+def _of_this_form(where: str, content: Mapping[str, object]) -> None:
+    """It is a statement with our predicate, in this version."""
+    if content.get("schema") == _EARLIER_SCHEMA:
+        version = content.get("version")
+        raise EvidenceError(
+            Reason.EARLIER_FORM,
+            f"evidence in the earlier form, schema version {version!r}, which can't be signed",
+            where=where,
+            expected=f"an in-toto statement, schema version {SCHEMA_VERSION}",
+            action=CHECK_AGAIN,
+        )
+    if content.get("_type") != STATEMENT_TYPE:
+        raise _not_ours(where, f"of type {content.get('_type')!r}, no in-toto statement")
+    kind = content.get("predicateType")
+    if kind == PREDICATE_TYPE:
+        return
+    if isinstance(kind, str) and re.fullmatch(re.escape(PREDICATE_NAME) + "[0-9]{1,6}", kind):
+        newer = int(kind.removeprefix(PREDICATE_NAME)) > SCHEMA_VERSION
+        raise EvidenceError(
+            Reason.NEWER_FORM if newer else Reason.EARLIER_FORM,
+            f"schema version {kind.removeprefix(PREDICATE_NAME)}{', newer than this tool knows' if newer else ''}",
+            where=where,
             expected=f"schema version {SCHEMA_VERSION}",
             action="use the version of the tool that wrote it, or " + CHECK_AGAIN,
         )
-    _exactly(path, "", top, {"schema", "version", "made", "target", "profile", "report", *_PARTS})
-    parts = {name: _mapping(path, name, top[name]) for name in _PARTS}
-    for name, keys in _PARTS.items():
-        _exactly(path, name, parts[name], keys)
-    report = _mapping(path, "report", top["report"])
-    wheel = parts["wheel"]
-    size = wheel.get("size")
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise _not_ours(path, "wheel.size is no number of bytes")
-    document = Document(
-        tool_version=_text(path, "tool.version", parts["tool"].get("version")),
-        filename=_text(path, "wheel.filename", wheel.get("filename")),
-        sha256=_text(path, "wheel.sha256", wheel.get("sha256")),
-        size=size,
-        target=_text(path, "target", top["target"]),
-        profile=_text(path, "profile", top["profile"]),
-        matrix_sha256=_text(path, "matrix.asserted_sha256", parts["matrix"].get("asserted_sha256")),
-        facts_sha256=_text(path, "facts.sha256", parts["facts"].get("sha256")),
-        report=report,
-        made=_text(path, "made", top["made"]),
+    raise EvidenceError(
+        Reason.OTHER_PREDICATE,
+        f"a statement of another kind: predicateType {kind!r}",
+        where=where,
+        expected=PREDICATE_TYPE,
+        action="name an evidence file",
     )
-    if not _TARGET.fullmatch(document.target):
-        raise _not_ours(path, f"target {document.target!r}")
-    if document.profile not in set(Profile):
-        raise _not_ours(path, f"profile {document.profile!r}")
-    # The report repeats what it is about: a document that was edited in one place contradicts itself.
+
+
+def _subject(where: str, value: object) -> tuple[str, str]:
+    if not isinstance(value, list) or len(value) != 1:
+        raise _not_ours(where, "not about exactly one subject")
+    subject = _mapping(where, "subject", value[0])
+    _exactly(where, "subject", subject, {"name", "digest"})
+    digest = _mapping(where, "subject.digest", subject["digest"])
+    _exactly(where, "subject.digest", digest, {"sha256"})
+    sha256 = _text(where, "subject.digest.sha256", digest["sha256"])
+    if not _SHA256.fullmatch(sha256):
+        raise _not_ours(where, "subject.digest.sha256 is no sha256")
+    return _text(where, "subject.name", subject["name"]), sha256
+
+
+def _repeats(where: str, document: Document) -> None:
+    """The report repeats what it is about: a document that was edited in one place contradicts itself."""
     inner = {
         "wheel": document.filename,
         "sha256": document.sha256,
@@ -161,35 +192,92 @@ def _document(path: Path, content: object) -> Document:
         "profile": document.profile,
     }
     for key, value in inner.items():
-        if report.get(key) != value:
-            raise RefusedError(
-                f"contradicts itself: {key} is {value!r} outside the report and {report.get(key)!r} in it",
-                where=str(path),
+        if document.report.get(key) != value:
+            raise EvidenceError(
+                Reason.CONTRADICTION,
+                f"contradicts itself: {key} is {value!r} outside the report and {document.report.get(key)!r} in it",
+                where=where,
                 action=CHECK_AGAIN,
             )
-    return document
 
 
-def _exactly(path: Path, name: str, value: Mapping[str, object], keys: set[str]) -> None:
+def _about_this_wheel(where: str, document: Document) -> None:
+    """What was measured, and what ran, were these bytes; and it ran on the target's kind of device."""
+    for number, row in enumerate(document.observations):
+        if row.get("sha256") != document.sha256:
+            raise foreign(Reason.OBSERVATION, f"observations[{number}]", row.get("sha256"), document.sha256, where)
+    for number, row in enumerate(document.device_runs):
+        name = f"device_runs[{number}]"
+        if row.get("sha256") != document.sha256:
+            raise foreign(Reason.DEVICE_RUN, name, row.get("sha256"), document.sha256, where)
+        device = row.get("device")
+        ran_on = device.get("compute_capability") if isinstance(device, Mapping) else None
+        wanted = document.asked().get("compute_capability")
+        if row.get("target") != document.target or ran_on != wanted:
+            found = f"{row.get('target')}, compute capability {ran_on}"
+            expected = f"{document.target}, compute capability {wanted}"
+            raise foreign(Reason.DEVICE_RUN, name, found, expected, where)
+
+
+def foreign(reason: Reason, name: str, found: object, expected: str, where: str) -> EvidenceError:
+    """The refusal of a measurement or a run that is of something else."""
+    return EvidenceError(
+        reason, f"{name} is of {found}", where=where, expected=expected, action="measure, or run, the wheel itself"
+    )
+
+
+def _contradiction(where: str, content: Mapping[str, object], again: dict[str, Any]) -> EvidenceError:
+    predicate = content["predicate"]
+    found = predicate if isinstance(predicate, Mapping) else {}
+    different = sorted(key for key, value in again["predicate"].items() if found.get(key) != value)
+    return EvidenceError(
+        Reason.CONTRADICTION,
+        f"contradicts itself: {', '.join(different) or 'its head'} and the rest of it disagree",
+        where=where,
+        action=CHECK_AGAIN,
+    )
+
+
+def _values(data: bytes, where: str) -> object:
+    try:
+        return json.loads(data, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _not_ours(where, f"not JSON: {error}", Reason.NOT_JSON) from error
+
+
+def _rows(where: str, name: str, value: object) -> tuple[Mapping[str, object], ...]:
+    if not isinstance(value, list):
+        raise _not_ours(where, f"{name} is no list")
+    return tuple(_mapping(where, f"{name}[{number}]", row) for number, row in enumerate(value))
+
+
+def _moment(where: str, name: str, value: object) -> str:
+    text = _text(where, name, value)
+    if not is_moment(text):
+        raise _not_ours(where, f"{name} is no moment in UTC such as 2026-11-30T12:00:00+00:00")
+    return text
+
+
+def _exactly(where: str, name: str, value: Mapping[str, object], keys: set[str]) -> None:
     if set(value) != keys:
         different = ", ".join(sorted(set(value) ^ keys))
-        raise _not_ours(path, f"keys missing or unknown{f' in {name}' if name else ''}: {different}")
+        raise _not_ours(where, f"keys missing or unknown{f' in {name}' if name else ''}: {different}")
 
 
-def _mapping(path: Path, name: str, value: object) -> Mapping[str, object]:
+def _mapping(where: str, name: str, value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise _not_ours(path, f"{name or 'the top level'} is no object")
+        raise _not_ours(where, f"{name or 'the top level'} is no object")
     return value
 
 
-def _text(path: Path, name: str, value: object) -> str:
+def _text(where: str, name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise _not_ours(path, f"{name} is no text")
+        raise _not_ours(where, f"{name} is no text")
     return value
 
 
-def _not_ours(path: Path, why: str) -> RefusedError:
-    return RefusedError(f"not an evidence document: {why}", where=str(path), action=CHECK_AGAIN)
+def _not_ours(where: str, why: str, reason: Reason = Reason.NOT_EVIDENCE) -> EvidenceError:
+    return EvidenceError(reason, f"not an evidence document: {why}", where=where, action=CHECK_AGAIN)
 
 
 def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -65,6 +65,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="say what is asked otherwise than then; default: the evidence beside each wheel; repeatable",
     )
     parser.add_argument("--evidence", action="store_true", help="write WHEEL.<target>.evidence.json beside each wheel")
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEY", help="with --evidence: sign it (qualify key new makes keys)"
+    )
+    parser.add_argument("--expires", metavar="AGE", help="with --evidence: it holds for so long: 12h, 30d, 8w")
+    parser.add_argument(
+        "--observation",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="with --evidence: what `measure --json` said of the wheel joins it; repeatable",
+    )
+    parser.add_argument(
+        "--device-run",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="with --evidence: what came of a run on the target's device joins it; repeatable",
+    )
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

@@ -35,6 +35,11 @@ def matrix_of(arguments: argparse.Namespace) -> LoadedMatrix | None:
     """
     if bool(arguments.machine) != bool(arguments.cc):
         raise UsageError("--machine and --cc belong together", action="give both, or --target")
+    if not arguments.evidence and (
+        arguments.sign or arguments.expires or arguments.observation or arguments.device_run
+    ):
+        what = "--sign, --expires, --observation and --device-run belong to --evidence"
+        raise UsageError(what, action="give --evidence too")
     if arguments.evidence and (arguments.require or arguments.machine or arguments.torch or arguments.control):
         # Evidence is proven against the matrix as it stands; a run with other demands could never be proven again.
         action = "leave --require, --torch, --control, --machine and --cc out; the matrix names a target's control"

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qualify.commands.check_evidence import EvidenceWriter
 from qualify.errors import AssayError, MalformedError, UnavailableError, UsageError
 from qualify.readahead import ReadAhead
 
@@ -38,6 +38,7 @@ class Session:
         self._earlier = _evidence(arguments.since)
         self._controls: Controls | None = None
         self._torches: dict[Host, ExportIndex] = {}
+        self._writer = EvidenceWriter(arguments, loaded) if arguments.evidence and loaded is not None else None
 
     def report(self, job: Job) -> Report:
         """Judge one job, and write its evidence where that is asked for.
@@ -54,11 +55,8 @@ class Session:
 
         context = replace(self._completed(job), receipt=provenance.beside(path))
         report = self._since(judge(facts, context), path, job)
-        if self._arguments.evidence and self._loaded is not None:
-            from qualify import evidence
-
-            document = evidence.from_report(report, facts, self._loaded, datetime.now(UTC))
-            print(f"evidence: {evidence.write(document, path)}", file=sys.stderr)
+        if self._writer is not None:
+            print(self._writer.write(report, facts, path), file=sys.stderr)
         return report
 
     def _since(self, report: Report, path: Path, job: Job) -> Report:

@@ -23,6 +23,7 @@ PATTERN_WORDS = {
     r"^[a-z0-9_]+-sm[0-9]+[af]?$": 'MACHINE-smNN ("x86_64-sm90")',
     r"^[a-z][a-z0-9_.-]*$": "a lower-case word",
     r"^[A-Z]{3}[0-9]{3}$": 'the code of a check ("DEV001")',
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$": 'a day ("2026-11-30")',
 }
 
 

@@ -254,9 +254,10 @@ def test_a_typed_evidence_helps_nobody(tmp_path: Path) -> None:
     made = qualified(tmp_path, path, SM90)
     content = json.loads(made.path.read_bytes())
     made.wheel.write_bytes(made.wheel.read_bytes() + b"\0")
-    content["wheel"]["sha256"] = content["report"]["sha256"] = hashlib.sha256(made.wheel.read_bytes()).hexdigest()
-    content["wheel"]["size"] += 1
-    made.path.write_text(json.dumps(content))
+    sha256 = hashlib.sha256(made.wheel.read_bytes()).hexdigest()
+    content["subject"][0]["digest"]["sha256"] = content["predicate"]["report"]["sha256"] = sha256
+    content["predicate"]["size"] += 1
+    made.path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
     done = qualify("publish", made.wheel, "--to", tmp_path / "to", "--matrix", path, expected=6)
     assert "judging again" in done.stderr
     assert not (tmp_path / "to").exists()

@@ -215,8 +215,8 @@ def test_evidence_is_written_beside_the_wheel(folder: Path, run: Run) -> None:
     evidence = folder / f"{wheel.name}.{HOPPER}.evidence.json"
     assert str(evidence) in err
     written = json.loads(evidence.read_text())
-    assert written["wheel"]["sha256"] == results(out)[0]["sha256"]
-    assert written["report"]["verdict"] == "qualified"
+    assert written["subject"] == [{"name": wheel.name, "digest": {"sha256": results(out)[0]["sha256"]}}]
+    assert written["predicate"]["report"]["verdict"] == "qualified"
 
 
 def test_names_from_a_wheel_cannot_steer_a_terminal(folder: Path, run: Run) -> None:

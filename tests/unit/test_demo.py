@@ -136,7 +136,7 @@ def test_a_sibling_must_be_rejected_for_its_own_reason(
     wheel = make_wheel(tmp_path)
     findings = [{"slug": slug, "severity": "error"} for slug in slugs] + [{"slug": "a-note", "severity": "note"}]
     statement = wheel.with_name(f"{wheel.name}.x86_64-sm90.evidence.json")
-    statement.write_text(json.dumps({"report": {"findings": findings}}), encoding="utf-8")
+    statement.write_text(json.dumps({"predicate": {"report": {"findings": findings}}}), encoding="utf-8")
     said: list[str] = []
     line = demo._Line(tmp_path, "x86_64-sm90", options(tmp_path), said.append)
     if complaint:

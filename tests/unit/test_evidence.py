@@ -32,11 +32,19 @@ def prove(made: Qualified, wheel: Path | None = None) -> evidence.Evidence:
 def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     content = json.loads(path.read_bytes())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(text_of(content))
+
+
+def text_of(content: object) -> str:
+    """As the tool lays it out, so that the content alone is judged."""
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
 def put(*keys: str, value: object) -> Callable[[dict[str, Any]], None]:
+    """Another value in the predicate."""
+
     def change(content: dict[str, Any]) -> None:
+        content = content["predicate"]
         for key in keys[:-1]:
             content = content[key]
         content[keys[-1]] = value
@@ -77,6 +85,14 @@ def test_a_changed_wheel_is_refused(made: Qualified) -> None:
         prove(made)
 
 
+def kind(predicate_type: str) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content.update(predicateType=predicate_type)
+
+
+def subject(**values: object) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content["subject"][0].update(values)
+
+
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "profile": (put("profile", value="upstream"), "contradicts itself: profile"),
     "target": (put("target", value="aarch64-sm121"), "contradicts itself: target"),
@@ -84,22 +100,43 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "findings": (put("report", "findings", value=[{"code": "NEW001"}]), "judging again differs in findings"),
     "coverage": (put("report", "coverage", value=[{"member": "axpy/_D"}]), "judging again differs in coverage"),
     "extra key of the report": (put("report", "signed", value="yes"), "judging again differs in signed"),
+    "ceiling": (
+        put("report", "policy", "ceilings", "glibc", value="2.99"),
+        "judged by another policy: ceilings.glibc: 2.99 then, 2.39 now",
+    ),
     "facts": (put("facts", "sha256", value="0" * 64), "has another digest"),
     "matrix": (put("matrix", "asserted_sha256", value="0" * 64), "judged with another matrix"),
-    "newer": (put("version", value=3), "schema version 3, newer than this tool knows"),
-    "older": (put("version", value=1), "schema version 1; expected schema version 2; use the version of the tool that"),
-    "true is no version": (put("version", value=True), "schema version True"),
-    "other schema": (put("schema", value="other"), "not an evidence document: schema 'other'"),
-    "size": (put("wheel", "size", value="1"), "wheel.size is no number"),
-    "size in part": (put("wheel", "size", value=1), "the wheel's bytes are not those judged"),
-    "hash": (put("wheel", "sha256", value="0" * 64), "contradicts itself: sha256"),
-    "name": (put("wheel", "filename", value="other-1-py3-none-any.whl"), "contradicts itself: wheel"),
+    "newer": (kind("urn:wheel-assay:evidence:v4"), "schema version 4, newer than this tool knows"),
+    "older": (kind("urn:wheel-assay:evidence:v1"), "schema version 1; expected schema version 3; use the version of"),
+    "other predicate": (kind("https://slsa.dev/provenance/v1"), "a statement of another kind: predicateType 'https:"),
+    "other statement": (lambda content: content.update(_type="other"), "not an evidence document: of type 'other'"),
+    "size": (put("size", value="1"), "size is no number"),
+    "size in part": (put("size", value=1), "the wheel's bytes are not those judged"),
+    "hash": (subject(digest={"sha256": "0" * 64}), "contradicts itself: sha256"),
+    "no hash": (subject(digest={"sha256": "00"}), "subject.digest.sha256 is no sha256"),
+    "another hash": (
+        subject(digest={"sha512": "0" * 128}),
+        "keys missing or unknown in subject.digest: sha256, sha512",
+    ),
+    "two subjects": (lambda content: content["subject"].append(content["subject"][0]), "not about exactly one subject"),
+    "name": (subject(name="other-1-py3-none-any.whl"), "contradicts itself: wheel"),
+    "policy's hash": (put("policy", "sha256", value="0" * 64), "contradicts itself: policy and the rest of it"),
+    "grade": (put("grade", value="device"), "contradicts itself: grade and the rest of it disagree"),
+    "receipt": (put("receipt", value={"sha256": "0" * 64}), "contradicts itself: receipt and the rest of it"),
+    "control": (put("control", value={"filename": "x", "sha256": "0" * 64}), "contradicts itself: control and"),
+    "waivers": (put("waivers", value=[{"code": "DEV001"}]), "contradicts itself: waivers and the rest of it"),
+    "made": (put("made", value="yesterday"), "made is no moment in UTC"),
+    "made elsewhere": (put("made", value="2026-11-30T13:00:00+01:00"), "made is no moment in UTC"),
+    "expires": (put("expires", value="2026-11-30"), "expires is no moment in UTC"),
+    "observation": (put("observations", value=[{"sha256": "0" * 64}]), "observations[0] is of 0000"),
+    "no observations": (put("observations", value={}), "observations is no list"),
+    "device run": (put("device_runs", value=[{"sha256": "0" * 64}]), "device_runs[0] is of 0000"),
     "unknown profile": (put("profile", value="mine"), "profile 'mine'"),
-    "unknown key": (put("signature", value="mine"), "keys missing or unknown: signature"),
-    "missing key": (lambda content: content.pop("facts"), "keys missing or unknown: facts"),
+    "unknown key": (put("signature", value="mine"), "keys missing or unknown in predicate: signature"),
+    "missing key": (lambda content: content["predicate"].pop("facts"), "missing or unknown in predicate: facts"),
     "unknown key in a part": (put("matrix", "path", value="x"), "keys missing or unknown in matrix: path"),
     "target that is a path": (put("target", value="../x"), "target '../x'"),
-    "no object": (put("wheel", value=[]), "wheel is no object"),
+    "no object": (put("matrix", value=[]), "matrix is no object"),
     "no text": (put("made", value=None), "made is no text"),
 }
 
@@ -123,16 +160,19 @@ def leaves(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path]
 
 
+UNWITNESSED = {("made",), ("expires",), ("tool", "version")}
+
+
 def test_no_value_of_a_document_can_be_changed(made: Qualified, monkeypatch: pytest.MonkeyPatch) -> None:
     """But when it was made and by which version: of those there is no second witness, so nothing rests on them."""
     facts = read_wheel(made.wheel)
     monkeypatch.setattr(evidence.opening, "read_wheel", lambda wheel, progress=None: facts)  # type: ignore[attr-defined]
     content = json.loads(made.path.read_bytes())
-    tried = [leaf for leaf in leaves(content) if leaf not in {("made",), ("tool", "version"), ("tool", "name")}]
+    tried = [leaf for leaf in leaves(content) if leaf[1:] not in UNWITNESSED]
     assert len(tried) > 30
     for leaf in tried:
         # Of the policy and the list of checks there are hundreds of values, read in one way.
-        many = leaf[:2] in {("report", "policy"), ("report", "checks")}
+        many = leaf[1:3] in {("report", "policy"), ("report", "checks")}
         for other in ("changed",) if many else ("changed", 7, None, [], "aarch64-sm110"):
             changed = copy.deepcopy(content)
             holder: Any = changed
@@ -141,10 +181,10 @@ def test_no_value_of_a_document_can_be_changed(made: Qualified, monkeypatch: pyt
             if holder[leaf[-1]] == other:
                 continue
             holder[leaf[-1]] = other
-            made.path.write_text(json.dumps(changed))
+            made.path.write_text(text_of(changed))
             with pytest.raises(RefusedError):
                 prove(made)
-    made.path.write_text(json.dumps(content))
+    made.path.write_text(text_of(content))
     assert prove(made).target == TARGET
 
 
@@ -156,12 +196,13 @@ def test_no_value_of_a_document_can_be_changed(made: Qualified, monkeypatch: pyt
         ('{"schema": NaN}', "NaN is no JSON"),
         ("[" * 100_000, "not JSON"),
         ("[]", "the top level is no object"),
-        ('{"verdict": "qualified"}', "schema None"),
+        ('{"verdict": "qualified"}', "of type None, no in-toto statement"),
+        ('{"payload": ""}', "not an evidence envelope: keys missing or unknown: payloadType, signatures"),
     ],
 )
 def test_what_was_typed_by_hand_is_refused(made: Qualified, text: str, reason: str) -> None:
     made.path.write_text(text)
-    with pytest.raises(RefusedError, match="not an evidence document") as caught:
+    with pytest.raises(RefusedError, match=r"not an evidence (document|envelope)") as caught:
         evidence.load(made.path)
     assert reason in str(caught.value)
 

@@ -172,7 +172,7 @@ def test_what_waivers_let_through_is_published_only_by_name_and_the_page_says_so
         (file,) = json.loads((tmp_path / "to" / page / "axpy/index.json").read_bytes())["files"]
         assert file["_verdict"] == "overridden"
     (copy,) = (tmp_path / "to/files").glob("*/*/*.evidence.json")
-    report = json.loads(copy.read_bytes())["report"]
+    report = json.loads(copy.read_bytes())["predicate"]["report"]
     assert report["verdict"] == "overridden"
     assert [f["waiver"]["granted_by"] for f in report["findings"] if f["severity"] == "error"] == ["A. Person"]
 
