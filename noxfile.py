@@ -253,6 +253,7 @@ def generate(session: nox.Session) -> None:
     session.run("python", "-m", "qualify.matrix.schema", "docs/schema")
     session.run("python", "-m", "qualify.factsschema", "docs/schema")
     session.run("python", "-m", "qualify.diffing.json", "docs/schema")
+    session.run("python", "-m", "qualify.evidenceschema", "docs/schema")
     session.run("python", "-m", "builders.receipts.schema", "docs/schema")
     with (HERE / "docs" / "checks.md").open("w", encoding="utf-8") as page:
         session.run("python", "-m", "qualify", "explain", "--markdown", stdout=page)

@@ -14,6 +14,8 @@ COMMANDS = {
     "identity": "qualify.commands.identity",
     "measure": "qualify.commands.measure",
     "record": "qualify.commands.record",
+    "verify": "qualify.commands.verify",
+    "key": "qualify.commands.key",
     "publish": "qualify.commands.publish",
 }
 

@@ -40,6 +40,7 @@ __all__ = [
     "Grade",
     "Voucher",
     "from_report",
+    "grade_of",
     "load",
     "path_for",
     "prove",

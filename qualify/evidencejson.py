@@ -213,7 +213,9 @@ def _about_this_wheel(where: str, document: Document) -> None:
         device = row.get("device")
         ran_on = device.get("compute_capability") if isinstance(device, Mapping) else None
         wanted = document.asked().get("compute_capability")
-        if row.get("target") != document.target or ran_on != wanted:
+        if not isinstance(row.get("outcome"), str):
+            raise _not_ours(where, f"{name} says no outcome", Reason.DEVICE_RUN)
+        if row.get("target") != document.target or ran_on is None or ran_on != wanted:
             found = f"{row.get('target')}, compute capability {ran_on}"
             expected = f"{document.target}, compute capability {wanted}"
             raise foreign(Reason.DEVICE_RUN, name, found, expected, where)
