@@ -15,7 +15,7 @@ from typing import Protocol
 
 from builders.bases import ImageStore, build_image, find_image, role_for, wish_for
 from builders.engines import EngineInfo, Listener, Room, RoomRequest, Step
-from builders.environment import EnvironmentSpec, Prepared, build_variables, environment_spec
+from builders.environment import EnvironmentSpec, Prepared, build_variables, environment_spec, script
 from builders.host import network_of
 from builders.inroom import room_machine
 from builders.plan import Plan
@@ -24,8 +24,6 @@ from builders.preflight_items import Facts, Item, Status
 from builders.stations import listening, run_collector
 from qualify.errors import BuildError, UnavailableError
 from qualify.matrix import LoadedMatrix
-
-_READ = "import sys; print(open(sys.argv[1], encoding='utf-8').read())"
 
 
 class ContainerEngine(Protocol):
@@ -91,9 +89,9 @@ def look_in_container(
     )
     with engine.open(wanted, listener) as room:
         found = Item(name, Status.FOUND, version=f"{room.machine}, {room.image_origin}, {room.image[:19]}")
-        prepared = _prepared(room, spec)
+        prepared, why = _prepared(room, spec)
         facts = _facts(room, plan, prepared, look_in, dict(environment or {}), tree)
-    return Looked((found, _environment(prepared)), facts, prepared)
+    return Looked((found, _environment(prepared, why)), facts, prepared)
 
 
 def _facts(
@@ -125,26 +123,25 @@ def _facts(
     return facts
 
 
-def _prepared(room: Room, spec: EnvironmentSpec) -> Prepared | None:
-    """The environment that a build would use, if an earlier one made it whole."""
+def _prepared(room: Room, spec: EnvironmentSpec) -> tuple[Prepared | None, str]:
+    """The environment that a build would use, if an earlier one made it whole; else why there is none."""
     lines: list[str] = []
-    marker = f"{room.paths.environment}/complete.json"
-    outcome = room.run(Step("environment", (room.python or "python3", "-c", _READ, marker)), listening(lines))
+    request = json.dumps({"look": True, "folder": room.paths.environment, "key": spec.key})
+    command = (room.python or "python3", "-c", script(), request)
+    outcome = room.run(Step("environment", command), listening(lines))
     if outcome.code != 0:
-        return None
+        said = next((line for line in reversed(lines) if line), f"exit status {outcome.code}")
+        return None, said.removeprefix("environment: ")
     try:
-        known = json.loads("\n".join(lines))
-        if known["key"] != spec.key:
-            return None
-        return Prepared.of(json.dumps({**known["answer"], "reused": True}))
-    except (ValueError, KeyError, TypeError, BuildError):
-        return None
+        return Prepared.of("\n".join(lines)), ""
+    except BuildError as error:
+        return None, error.what
 
 
-def _environment(prepared: Prepared | None) -> Item:
+def _environment(prepared: Prepared | None, why: str) -> Item:
     name = "isolated environment"
     if prepared is None:
-        action = "not made yet: `build` makes it, and looks at what it brings before the compile"
+        action = f"{why}: `build` makes it, and looks at what it brings before the compile"
         return Item(name, Status.NOT_LOOKED_AT, action=action, optional=True)
     said = f"Python {prepared.python_version}, {len(prepared.distributions)} distributions"
     return Item(name, Status.FOUND, prepared.python, said)

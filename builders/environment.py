@@ -1,6 +1,6 @@
 """What a build's environment is made of, and the variables under which it compiles.
 
-Pure: the plan goes in, requests and variables come out.  :mod:`builders.environment_script` acts on the request in
+Pure: the plan goes in, requests and variables come out.  The text of :func:`script` acts on the request in
 the room of an engine.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from importlib import resources
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from builders.engines import Paths
@@ -21,7 +23,8 @@ from qualify.errors import BuildError
 
 Mode = Literal["isolated", "host"]
 
-SCRIPT = Path(__file__).with_name("environment_script.py")
+# What a text that travels can't import; a future import may stand at the head of a text alone.
+_OURS = re.compile(r"^from (?:__future__ import .*|builders\.\w+ import \((?:.|\n)*?^\)|builders\..*)$", re.MULTILINE)
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GNU = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 TOOLCHAIN = "cross.cmake"
@@ -97,6 +100,15 @@ class Prepared:
             raise BuildError(f"the environment's script gave no answer: {error}", where="environment") from error
 
 
+def script() -> str:
+    """The text that makes an environment, for ``python3 -c`` anywhere: what guards its folder, then what fills it."""
+    volume, making = (
+        resources.files("builders").joinpath(f"{name}.py").read_text(encoding="utf-8")
+        for name in ("environment_volume", "environment_script")
+    )
+    return volume + _OURS.sub("", making)
+
+
 def environment_spec(
     plan: Plan, machine: str, mode: Mode, *, cuda_home: str = "", interpreter: str = ""
 ) -> EnvironmentSpec:
@@ -123,7 +135,7 @@ def environment_spec(
             *(mode, machine, list(plan.python), list(requirements), cuda_home, interpreter),
             [list(wanted.requirements), list(of_target)] if wanted else [],
             *(locks, target_locks, list(repair)),
-            SCRIPT.read_text(encoding="utf-8"),
+            script(),
         ]
     )
     key = hashlib.sha256(text.encode()).hexdigest()

@@ -3,12 +3,14 @@
 This file is handed as text to a Python 3.8 or newer in the place where the build runs, so it imports the standard
 library alone and nothing of ours.  ``python3 -c "$(cat FILE)" REQUEST`` ends with one JSON object on the last line
 of its output: where things are, and every distribution with its version.  An environment is whole or absent: the
-file that says it is complete is written last, and an incomplete one is made anew.
+file that says it is complete is written last, and an incomplete one is made anew.  Who prepares one holds the lock of
+its folder meanwhile (:mod:`builders.environment_volume`, which travels in front of this text).
 """
 
-# ruff: noqa: PTH103, PTH105, PTH107, PTH112, PTH114, PTH118, PTH119, PTH120, PTH123, PTH207, PTH208, PTH211
+# ruff: noqa: PTH103, PTH107, PTH112, PTH114, PTH118, PTH119, PTH120, PTH123, PTH207, PTH208, PTH211
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -18,60 +20,92 @@ import subprocess
 import sys
 from typing import Any
 
+from builders.environment_volume import (  # not in the text that travels
+    BUSY,
+    COMPLETE,
+    LOCK,
+    BusyError,
+    FailedError,
+    demand_whole,
+    held,
+    holder_of,
+    locked,
+    read_marker,
+    say,
+    write_marker,
+)
+
 ASK = "import sys, sysconfig, json; print(json.dumps({'version': '%d.%d' % sys.version_info[:2], 'full': sys.version.split()[0], 'purelib': sysconfig.get_paths()['purelib']}))"  # noqa: E501
-COMPLETE = "complete.json"
-
-
-class FailedError(Exception):
-    """What went wrong, in one line."""
 
 
 def main() -> int:
     request = json.loads(sys.argv[1])
     try:
-        answer = prepare(request)
+        answer = look(request) if request.get("look") else prepare(request)
     except FailedError as error:
         say("environment: %s" % error)  # noqa: UP031  -- read by old interpreters too
         return 1
+    except BusyError as error:
+        say("environment: %s prepares it" % error)  # noqa: UP031
+        return BUSY
     say("\n" + json.dumps(answer))
     return 0
 
 
 def prepare(request: dict[str, Any]) -> dict[str, Any]:
-    """The environment of the request, found or made."""
+    """The environment of the request, found or made; one build at a time."""
     folder = request["folder"]
-    marker = os.path.join(folder, COMPLETE)
+    with held(folder, request.get("holder") or "a build", request.get("wait") or 0):
+        return found(request, folder) or made(request, folder)
+
+
+def look(request: dict[str, Any]) -> dict[str, Any]:
+    """The environment of the request, if it is there and whole; the folder may be read-only."""
+    folder = request["folder"]
     try:
-        with open(marker, encoding="utf-8") as file:
-            known = json.load(file)
-        if known["key"] == request["key"]:
-            answer: dict[str, Any] = known["answer"]
-            missing = [text for text in (request.get("also") or []) if text not in known["also"]]
-            if missing:
-                add(request, folder, answer, missing)
-                write_marker(marker, request, answer, known["also"] + missing)
-            answer["reused"] = not missing
-            return answer
-    except (OSError, ValueError, KeyError):
-        pass
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.remove(path)
-    answer = make(request, folder)
-    if request.get("also"):
-        add(request, folder, answer, (request.get("also") or []))
-    write_marker(marker, request, answer, (request.get("also") or []))
+        handle = locked(folder, shared=True)
+    except OSError as error:
+        raise FailedError("not made yet") from error
+    if handle < 0:
+        raise BusyError(holder_of(folder) or "a build")
+    try:
+        known = read_marker(folder, request["key"])
+    finally:
+        os.close(handle)
+    if known is None:
+        raise FailedError("not made yet, or not whole")
+    return dict(known["answer"], reused=True)
+
+
+def found(request: dict[str, Any], folder: str) -> dict[str, Any] | None:
+    """The environment as an earlier build left it, with what is asked for besides; None where it isn't whole."""
+    known = read_marker(folder, request["key"])
+    if known is None:
+        return None
+    answer: dict[str, Any] = known["answer"]
+    missing = [text for text in (request.get("also") or []) if text not in known["also"]]
+    if missing:
+        # Should this be cut short, what is there no longer fits the digest.
+        add(request, folder, answer, missing)
+        write_marker(folder, request["key"], answer, known["also"] + missing)
+    answer["reused"] = not missing
     return answer
 
 
-def write_marker(marker: str, request: dict[str, Any], answer: dict[str, Any], also: list[str]) -> None:
-    with open(marker + ".new", "w", encoding="utf-8") as file:
-        json.dump({"key": request["key"], "answer": answer, "also": also}, file)
-    os.replace(marker + ".new", marker)
+def made(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """A new environment in place of what lies in the folder."""
+    for name in sorted(os.listdir(folder), key=lambda name: name != COMPLETE):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif name != LOCK:
+            os.remove(path)
+    answer = make(request, folder)
+    demand_whole(folder)
+    if request.get("also"):
+        add(request, folder, answer, (request.get("also") or []))
+    write_marker(folder, request["key"], answer, (request.get("also") or []))
+    return answer
 
 
 def add(request: dict[str, Any], folder: str, answer: dict[str, Any], requirements: list[str]) -> None:
@@ -103,7 +137,12 @@ def install(
         lines = ["%s==%s" % pair for pair in sorted(held.items())]  # noqa: UP031
         options += ["-c", listed(folder, "constraints.txt", lines)]
     wanted = listed(folder, "requirements.txt", requirements)
-    call([*pip(python), "install", *reporting(python, report), *options, "-r", wanted])
+    log = os.path.join(folder, "pip.log")
+    try:
+        call([*pip(python), "install", "--log", log, *reporting(python, report), *options, "-r", wanted])
+    except FailedError:
+        tell_pages_not_had(log)
+        raise
     try:
         with open(report, encoding="utf-8") as file:
             items = json.load(file)["install"]
@@ -114,6 +153,15 @@ def install(
         digest = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").replace("sha256=", "")
         if digest:
             hashes[item["metadata"]["name"] + suffix] = digest
+
+
+def tell_pages_not_had(log: str) -> None:
+    """Say what pip says in its log alone: that the index gave no page, and why."""
+    with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            start = line.find("Could not fetch URL ")
+            if start >= 0:
+                say(line[start:].rstrip("\n"))
 
 
 def listed(folder: str, name: str, lines: list[str]) -> str:
@@ -197,11 +245,6 @@ def ask(python: str) -> dict[str, Any]:
     return answer
 
 
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def pip(python: str) -> list[str]:
     return [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
@@ -209,7 +252,8 @@ def pip(python: str) -> list[str]:
 def call(command: list[str]) -> None:
     say("$ " + " ".join(command))
     environment = dict(os.environ, PIP_PROGRESS_BAR="off", PYTHONNOUSERSITE="1")
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+    # It writes to the folder, so it holds the lock too, and goes on holding it should we be killed.
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, close_fds=False, check=False)
     if done.returncode != 0:
         raise FailedError("%s ended with %d" % (" ".join(command[:5]), done.returncode))  # noqa: UP031
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from builders.pip_words import index_is_silent
 from qualify.errors import AssayError, PreflightError, UnavailableError
 from qualify.matrix.model import Target
 
@@ -23,10 +24,6 @@ _GLIBC_OF_DEBIAN = {"debian-12": "2.36", "debian-13": "2.41"}
 _MANYLINUX = re.compile(r"manylinux_2_([0-9]+)")
 # Names that policies had before PEP 600; pip takes neither name for the other.
 _OLDER_NAMES = {"manylinux2014": 17, "manylinux2010": 12, "manylinux1": 5}
-_NETWORK = (
-    *("Temporary failure in name resolution", "Max retries exceeded", "NewConnectionError", "CERTIFICATE_"),
-    *(": connection error: ", "Connection refused", "Read timed out", "confirming the ssl certificate"),
-)
 
 
 def resolve(
@@ -79,11 +76,12 @@ def resolve(
 
 
 def _failed(stderr: str, log: str, place: str) -> AssayError:
-    said = [line for line in stderr.splitlines() if line.startswith("ERROR:")] or stderr.splitlines()
+    told = stderr.rstrip("\n").split("\n")
+    said = [line for line in told if line.startswith("ERROR:")] or [line for line in told if line]
     what = said[-1].removeprefix("ERROR:").strip() if said else "pip says nothing"
-    if any(word in log for word in _NETWORK):
+    if index_is_silent(log):
         return UnavailableError(f"the package index does not answer: {what}", where=place, action="mend the network")
-    asked = list(dict.fromkeys(text.strip() for text in log.splitlines() if "The user requested" in text))
+    asked = list(dict.fromkeys(text.strip() for text in log.split("\n") if "The user requested" in text))
     return PreflightError(
         f"the requirements can't be had: {what}",
         where=place,

@@ -7,37 +7,52 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from builders.engines import Room, Say, Step
-from builders.environment import SCRIPT, EnvironmentSpec, Prepared
-from builders.host import cache_folder
+from builders.environment import EnvironmentSpec, Prepared, script
+from builders.environment_volume import BUSY
+from builders.host import process_mark
+from builders.pip_words import index_is_silent
 from builders.progress import BuildLog
 from builders.source_model import Source
 from builders.source_version import version_command
 from qualify.errors import BuildError, PreflightError, UnavailableError
-from qualify.files import locked
 
-_LOCK_SECONDS = 6 * 3600.0
-_NETWORK_WORDS = ("Temporary failure in name resolution", "Max retries exceeded", "NewConnectionError", "CERTIFICATE_")
+_WAIT_SECONDS = 6 * 3600.0  # for another build that prepares the same environment
+_WAITING = "environment: "  # what the script says itself, in front of what pip does
 
 
 def prepare(room: Room, spec: EnvironmentSpec, log: BuildLog, also: Sequence[str] = ()) -> Prepared:
     """Make or find the environment: the one step with a network.
 
+    The lock is the environment's own, held by what prepares it: builds of other hosts and users may share its volume.
+
     :param also: requirements that come to those of ``spec``: what the build backend asks for.
-    :raises UnavailableError: the package index does not answer.
+    :raises UnavailableError: the package index does not answer, or another build prepares it for too long.
     :raises PreflightError: the requirements can't be had; nothing was compiled.
     """
-    lock = cache_folder() / "locks" / f"environment-{room.engine}-{spec.key[:16]}"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    request = json.dumps(spec.request(room.paths.environment, also))
-    command = (room.python or "python3", "-c", SCRIPT.read_text(encoding="utf-8"), request)
+    request = {
+        **spec.request(room.paths.environment, also),
+        "holder": f"the build of process {process_mark()} with the log {log.path}",
+        "wait": _WAIT_SECONDS,
+    }
+    command = (room.python or "python3", "-c", script(), json.dumps(request))
     lines: list[str] = []
-    with locked(lock, timeout=_LOCK_SECONDS, purpose="preparing an environment"):
-        outcome = room.run(Step("environment", command, prepares=True), listening(lines, log.line))
+
+    def hear(text: str) -> None:
+        (log.say if text.startswith(_WAITING) else log.line)(text)
+
+    outcome = room.run(Step("environment", command, prepares=True), listening(lines, hear))
     if outcome.code == 0:
         return Prepared.of(_answer(lines))
     text = "\n".join(lines)
+    if outcome.code == BUSY:
+        raise UnavailableError(
+            f"another build prepares the environment: {lines[-1].removeprefix(_WAITING) if lines else 'no word'}",
+            where="environment",
+            expected=f"its end within {_WAIT_SECONDS / 3600:g} h",
+            action="see what that build does, end it if it hangs, and build again",
+        )
     cause = next((line for line in lines if line.startswith("ERROR:")), lines[-1] if lines else "no word")
-    if any(word in text for word in _NETWORK_WORDS):
+    if index_is_silent(text):
         raise UnavailableError(
             f"the package index does not answer: {cause}", where="environment", action=f"mend the network; {log.path}"
         )

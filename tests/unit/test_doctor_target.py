@@ -18,6 +18,7 @@ from builders.cli import main
 from builders.doctor_container import Looked, look_in_container
 from builders.engines import EngineInfo
 from builders.environment import environment_spec
+from builders.environment_volume import COMPLETE, held, write_marker
 from builders.plan import Plan
 from builders.planning import make_plan
 from builders.preflight_items import Item, Status
@@ -126,8 +127,10 @@ def environment_of(engine: Containers, planned: tuple[LoadedMatrix, Plan, Path],
         "repair_tools": {"auditwheel": "6.8.2", "patchelf": "0.1"},
         "reused": False,
     }
-    text = json.dumps({"key": spec.key, "answer": answer, "also": [], **changes})
-    (folder / "complete.json").write_text(text, encoding="utf-8")
+    with held(str(folder), "a build", 0.0):
+        write_marker(str(folder), spec.key, answer, [])
+    whole = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
+    (folder / COMPLETE).write_text(json.dumps({**whole, **changes}), encoding="utf-8")
 
 
 def _request(key: str) -> Any:
@@ -151,7 +154,7 @@ def test_the_environment_of_an_earlier_build_is_looked_into(
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="rooms of this engine are folders of an x86_64 host")
-@pytest.mark.parametrize("changes", [{"key": "another"}, {"answer": {}}, {"answer": None}])
+@pytest.mark.parametrize("changes", [{"key": "another"}, {"answer": {}}, {"answer": None}, {"digest": "0" * 64}])
 def test_an_environment_of_another_plan_or_a_torn_one_is_none(
     engine: Containers, planned: tuple[LoadedMatrix, Plan, Path], changes: dict[str, Any]
 ) -> None:
@@ -159,6 +162,20 @@ def test_an_environment_of_another_plan_or_a_torn_one_is_none(
     seen = look(engine, planned, make_image=True)
     assert seen.prepared is None
     assert seen.facts is not None
+    assert "not made yet, or not whole: `build` makes it" in named(seen.items)["isolated environment"].action
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="rooms of this engine are folders of an x86_64 host")
+def test_an_environment_that_is_being_made_is_told_with_who_makes_it(
+    engine: Containers, planned: tuple[LoadedMatrix, Plan, Path]
+) -> None:
+    _, plan, _ = planned
+    with engine.open(_request(environment_spec(plan, "x86_64", "isolated").key), Heard()) as room:
+        folder = room.paths.environment
+    with held(folder, "the build of another", 0.0):
+        seen = look(engine, planned, make_image=True)
+    assert seen.prepared is None
+    assert "the build of another, since " in named(seen.items)["isolated environment"].action
 
 
 def test_an_engine_that_is_gone_is_told(tmp_path: Path, planned: tuple[LoadedMatrix, Plan, Path]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from builders.engines import Paths
-from builders.environment import SCRIPT, Prepared, build_variables, environment_spec, toolchain_file
+from builders.environment import Prepared, build_variables, environment_spec, script, toolchain_file
 from builders.environment_script import FailedError, interpreter, lay_out, link_libraries, prepare, provided
 from builders.plan import Plan
 from builders.planning import make_plan
@@ -90,10 +90,11 @@ def test_the_key_is_of_all_that_an_environment_is_made_of(plan: Plan) -> None:
 def test_the_script_is_the_standard_librarys_alone() -> None:
     import ast
 
-    tree = ast.parse(SCRIPT.read_text())
+    tree = ast.parse(script())
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names <= set(sys.stdlib_module_names)
+    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names)
+    ast.parse(script(), feature_version=(3, 8))
 
 
 def test_an_environment_is_made_once_and_found_again(tmp_path: Path) -> None:
@@ -121,11 +122,11 @@ def test_the_hosts_own_interpreter_gets_nothing_installed(tmp_path: Path) -> Non
     made = prepare(request(tmp_path / "env", mode="host", requirements=["no-such-thing==1"], cuda_home="/opt/cuda"))
     assert made["python"] == sys.executable
     assert made["cuda_home"] == "/opt/cuda"
-    assert sorted(path.name for path in (tmp_path / "env").iterdir()) == ["complete.json"]
+    assert sorted(path.name for path in (tmp_path / "env").iterdir()) == [".preparing", "complete.json"]
 
 
 def test_the_answer_is_the_last_line_of_the_script(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT.read_text(), json.dumps(request(tmp_path / "env", mode="host"))]
+    command = [sys.executable, "-c", script(), json.dumps(request(tmp_path / "env", mode="host"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert Prepared.of(done.stdout).python == sys.executable
     command[-1] = json.dumps(request(tmp_path / "env2", python=["9.9"]))

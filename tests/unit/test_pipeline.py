@@ -13,6 +13,7 @@ import pytest
 
 from builders import proof_collector, receipts
 from builders.engines import EngineInfo, Room, Say, Step
+from builders.host import process_mark
 from builders.pipeline import BuildRequest, Built, build, room_machine
 from builders.planning import make_plan
 from qualify.errors import BuildError, PreflightError, UnavailableError, UsageError
@@ -278,6 +279,24 @@ def test_an_environment_that_cannot_be_made_is_no_failed_compile(builder: Builde
     )
     with pytest.raises(UnavailableError, match="package index"):
         builder(script)
+    script = ready(environment=fails("Could not fetch URL http://x/a/: 502 Server Error: Bad Gateway", "ERROR: none"))
+    with pytest.raises(UnavailableError, match="package index"):
+        builder(script)
+
+
+def test_who_prepares_the_same_environment_is_told_while_a_build_waits_and_when_it_no_longer_does(
+    builder: Builder,
+) -> None:
+    waiting = "environment: waiting for the build of process h/1/2, since 12:00, which prepares it"
+    builder(ready(environment=lambda room, step, say: say(waiting) or prints(PREPARED)(room, step, say)))
+    assert waiting in builder.stderr.getvalue()
+    request = json.loads(next(step for step in builder.engine.ran if step.name == "environment").command[-1])
+    assert process_mark() in request["holder"]
+    assert request["wait"] > 0
+    with pytest.raises(UnavailableError, match="another build prepares the environment: h/1/2") as caught:
+        builder(ready(environment=fails(waiting, "environment: h/1/2 prepares it", code=75)), rebuild=True)
+    assert caught.value.exit_code == 4
+    assert caught.value.expected == "its end within 6 h"
 
 
 def test_a_failed_compile_names_the_cause_and_the_log(builder: Builder) -> None:
