@@ -38,7 +38,7 @@ def same_wheel(document: Document, wheel: Path, digest: Digest, where: str) -> N
             f"{what}: sha256 {document.sha256[:12]}, {document.size} bytes",
             where=where,
             expected=f"sha256 {digest.sha256[:12]}, {digest.size} bytes",
-            action=CHECK_AGAIN,
+            action="get the wheel that it is of, or " + CHECK_AGAIN,
         )
     if document.filename != wheel.name:
         raise EvidenceError(

@@ -156,6 +156,7 @@ def _no_passphrase(path: Path) -> UsageError:
 def _write_private(path: Path, pem: bytes) -> None:
     # Not through write_atomic: its temporary file could be read by others for a moment, and it overwrites.
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError as error:
         raise RefusedError(

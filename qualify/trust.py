@@ -99,9 +99,8 @@ def load(path: Path) -> TrustedKeys:
     for file in files:
         for key in _read(file).keys:
             if key.id in keys:
-                raise ConfigurationError(
-                    f"key {key.id[:12]} stands twice", where=shown_path(file), action="leave one of the two entries out"
-                )
+                what = f"key {key.id[:12]} stands in another file of the folder too"
+                raise ConfigurationError(what, where=shown_path(file), action="leave one of the two entries out")
             keys[key.id] = key
     return TrustedKeys(keys, path)
 
@@ -121,8 +120,10 @@ def parse_file(data: bytes, where: str) -> TrustFile:
         ) from error
     content, problems = validate(TrustFile, document)
     if content is not None:
+        ids = [key.id for key in content.keys]
         for number, key in enumerate(content.keys):
-            if wrong := _wrong(key):
+            twice = ("id", "it stands twice", "leave one of the two entries out") if key.id in ids[:number] else None
+            if wrong := twice or _wrong(key):
                 at = ("keys", number, wrong[0])
                 problems.append(Problem(document.line(at), dotted(at), wrong[1], wrong[2]))
     if content is None or problems:
@@ -156,6 +157,8 @@ def with_entry(before: bytes | None, added: str, where: str) -> bytes:
         whole = parse_file(after.encode(), where).keys
     except ConfigurationError:
         whole = ()
+    if any(key.id in added for key in known):
+        raise ConfigurationError("the key stands there already", where=where, action="edit its entry by hand")
     if whole[:-1] != known or len(whole) != len(known) + 1:
         raise ConfigurationError(
             "there is no place at its end for one more key",
