@@ -134,6 +134,8 @@ def _row(document: Document, voucher: Voucher, grade: Grade, demands: Demands, *
         "made": document.made,
         "age_seconds": max(0, int((demands.now - datetime.fromisoformat(document.made)).total_seconds())),
         "expires": document.expires,
+        "observations": len(document.observations),
+        "device_runs": len(document.device_runs),
         "tool_version": document.tool_version,
         "matrix_sha256": document.matrix_sha256,
         "policy_sha256": report.get("policy_sha256"),
@@ -147,12 +149,13 @@ def _lines(row: dict[str, Any]) -> list[str]:
     """One result for people."""
     judged = "judged again" if row["judged_again"] else "not judged again: at the signer's word"
     claimed = " (device runs are claimed, and unsigned)" if row["grade"] != row["grade_claimed"] else ""
+    joined = f"; joined: observations {row['observations']}, device runs {row['device_runs']}"
     until = f", expires {row['expires']}" if row["expires"] else ""
     return [
         f"holds: {row['wheel']} is {row['verdict']} for {row['target']}, profile {row['profile']}",
         f"  bytes      sha256 {row['sha256']}, {row['size']} bytes; {judged}",
         f"  signature  {row['signature']}",
-        f"  grade      {row['grade']}{claimed}",
+        f"  grade      {row['grade']}{claimed}{joined if row['observations'] or row['device_runs'] else ''}",
         f"  made       {row['made']} by version {row['tool_version']}{until}",
         f"  policy     {str(row['policy_sha256'])[:12]}, matrix {row['matrix_sha256'][:12]}",
     ]

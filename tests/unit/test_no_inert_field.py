@@ -30,7 +30,7 @@ from builders.receipts.configurelines import left_out
 from qualify import diffing, evidence, since
 from qualify.arch import ComputeCapability
 from qualify.cli import main as qualify
-from qualify.errors import RefusedError
+from qualify.errors import EvidenceError, RefusedError
 from qualify.facts import WheelFacts
 from qualify.factsjson import code_groups
 from qualify.judging import Context, judge
@@ -42,7 +42,7 @@ from qualify.renderers import facts as facts_renderer
 from qualify.renderers import renderer
 from qualify.report import HostFloor, PolicyChange, Report, Since
 from tests.mutants import MUTANTS, NEAR_MISSES
-from tests.support import line
+from tests.support import lab, line
 from tests.support.fieldreads import Reads, fields_of, watched
 from tests.unit.builders_support import FILES, make_repository, sdist_matrix, write_matrix
 from tests.unit.judging_support import HOPPER, SPARK, context, wheel
@@ -56,7 +56,10 @@ from tests.unit.test_record_publish_commands import overridden
 MODULES = (
     "qualify.facts",
     "qualify.report",
-    "qualify.evidencejson",
+    "qualify.envelope",
+    "qualify.evidencedoc",
+    "qualify.trust",
+    "qualify.vouching",
     "qualify.matrix.model",
     "builders.plan",
     "builders.externals",
@@ -68,12 +71,16 @@ SERIALIZERS = (
     "qualify.factsjson.to_json",
     "qualify.reportjson",
     "qualify.evidencejson",
+    "qualify.evidencedoc.statement",
+    "qualify.evidencedoc.to_json",
+    "qualify.envelope.to_text",
     "builders.plan.Plan.to_json",
     "qualify.matrix.rules",  # refuses a wrong matrix, as a constructor would
 )
 #: Fields that nobody reads, and why they are there.
 CARRIED_ONLY = {
     "WheelFacts.version": "the form of facts.json; the reader of the text refuses another",
+    "TrustFile.version": "the form of trusted-keys.yaml; the reader of the text refuses another",
     "Matrix.version": "the form of matrix.yaml; the reader of the text refuses another",
     "Plan.version": "the form of the plan; it is part of its key",
     "CratesPlan.sha256": "identifies the bytes of a Cargo.lock; it is part of the plan's key",
@@ -114,6 +121,17 @@ def run_everything(folder: Path) -> None:
     assert qualify(["publish", str(made.wheel), "--to", str(folder / "to"), *matrix, "--accept-overridden"]) == 0
     assert qualify(["record", *of_target, "--accept-overridden"]) == 0
     assert qualify(["record", *of_target, "--accept-overridden"]) == 0
+    key = folder / "lab.key"
+    assert qualify(["key", "new", str(key), "--trust", str(path.with_name("trusted-keys.yaml"))]) == 0
+    verify = ["verify", str(made.wheel), *matrix, "--accept-overridden", "--max-age", "999w"]
+    assert qualify(verify) == 6, "unsigned"
+    assert qualify([*verify, "--accept-unsigned"]) == 0
+    assert qualify(["check", *of_target, "--evidence", "--sign", str(key), "--expires", "1d"]) == 9
+    assert qualify(verify) == 0
+    assert qualify([*verify, "--grade", "device"]) == 6
+    trusted = path.with_name("trusted-keys.yaml")
+    trusted.write_text(trusted.read_text().replace("revoked: false", 'revoked: true\n    why: "lost"'))
+    assert qualify(verify) == 6
     path.write_text(path.read_text().replace("2.39", "2.38"))
     control = f'control: {{wheel: "{made.wheel.name}", sha256: "{made.document.sha256}", required: true}}'
     path.write_text(path.read_text().replace("    machine: x86_64", f"    {control}\n    machine: x86_64"))
@@ -360,9 +378,27 @@ def test_another_value_in_evidence_changes_what_it_is_good_for(tmp_path: Path) -
         document = dataclasses.replace(made.document, **{each.name: "upstream" if each.name == "profile" else other})
         if each.name in ("made", "tool_version"):
             assert since.against(report, document, "e") != before
-        else:
+        elif each.name not in VOUCHED_FOR:
             with pytest.raises(RefusedError):
                 evidence.prove(document, made.wheel, loaded)
+
+
+#: What no bytes say again: a signature is all that stands behind it.
+VOUCHED_FOR = {"expires", "observations", "device_runs", "signature"}
+
+
+def test_another_value_in_signed_evidence_is_refused_whatever_it_is(tmp_path: Path) -> None:
+    made = lab.make_lab(tmp_path)
+    document, loaded, demands = made.document(), made.loaded(), made.demands()
+    assert evidence.prove(document, made.wheel, loaded, demands=demands).signer == made.key.keyid
+    others = {"expires": "2099-01-01T00:00:00+00:00", "observations": ({"sha256": document.sha256},), "signature": None}
+    others |= {"device_runs": ({"outcome": "passed"},), "size": 1, "report": {}}
+    for each in dataclasses.fields(document):
+        value = others.get(each.name, f"{getattr(document, each.name)}x")
+        value = "2026-01-01T00:00:00+00:00" if each.name == "made" else value
+        with pytest.raises(EvidenceError) as caught:
+            evidence.prove(dataclasses.replace(document, **{each.name: value}), made.wheel, loaded, demands=demands)
+        assert caught.value.reason == ("unsigned" if each.name == "signature" else "bad-signature")
 
 
 #: Of a receipt, what decides whether a build is done again; all else is said to whoever asks what a wheel was made of.
