@@ -182,10 +182,11 @@ def demand_whole(folder: str) -> None:
     there = {path for path, _ in walked(folder)}
     for path in sorted(there):
         place, name = os.path.split(path)
-        # What is laid out for another machine lies elsewhere than its RECORDs say.
-        if name != "RECORD" or not place.endswith(".dist-info") or path.startswith("target" + os.sep):
-            continue
+        # Of what was installed itself: what setuptools has in its _vendor keeps a RECORD of other places, and what is
+        # laid out for another machine lies elsewhere than its RECORDs say.
         site = os.path.dirname(place)
+        if name != "RECORD" or not place.endswith(".dist-info") or os.path.basename(site) != "site-packages":
+            continue
         with open(os.path.join(folder, path), encoding="utf-8", newline="") as file:
             named = [row[0] for row in csv.reader(file) if row]
         lost = [

@@ -264,6 +264,10 @@ def test_an_environment_whose_files_are_lost_is_made_anew(tmp_path: Path, capsys
 
 def test_an_installation_that_lost_a_file_is_never_called_whole(whole: Path) -> None:
     demand_whole(str(whole))
+    for folder in (whole / "venv" / "lib" / "site-packages" / "setuptools" / "_vendor", whole / "target"):
+        (folder / "wheel-1.dist-info").mkdir(parents=True)
+        (folder / "wheel-1.dist-info" / "RECORD").write_text("bin/wheel,,\n")
+    demand_whole(str(whole))  # theirs are of other places
     (whole / "venv" / "lib" / "site-packages" / "thing.so").unlink()
     with pytest.raises(FailedError, match=r"thing-1 lacks thing\.so, which it installed"):
         demand_whole(str(whole))
