@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from qualify.errors import UnavailableError
+from qualify.lines import lines_of
 from qualify.scratch import scratch_folder
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
@@ -114,7 +115,7 @@ def emulation_of(machine: str) -> str:
     Only one that is opened when it is registered (flag F) works inside a container.
     """
     try:
-        rows = (_BINFMT / f"qemu-{machine}").read_text(encoding="utf-8").splitlines()
+        rows = lines_of((_BINFMT / f"qemu-{machine}").read_text(encoding="utf-8"))
     except OSError:
         return ""
     interpreter = next((row.removeprefix("interpreter ") for row in rows if row.startswith("interpreter ")), "")
@@ -127,7 +128,7 @@ def mirror_of_apt(listing: str) -> str:
 
     :param listing: lines of ``URI ORIGIN LABEL`` from ``apt-get indextargets``.
     """
-    for line in listing.splitlines():
+    for line in lines_of(listing):
         uri, _, rest = line.partition(" ")
         if rest == "Debian Debian" and uri.startswith(("http://", "https://")):
             return uri

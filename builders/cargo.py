@@ -20,6 +20,7 @@ from pathlib import Path
 
 from builders.store.gitrun import remote, shown
 from qualify.errors import PreflightError, UnavailableError
+from qualify.lines import lines_of
 
 CARGO_SECONDS = 3600
 ASK_SECONDS = 120.0  # for a git server to say that it is there
@@ -161,7 +162,7 @@ def _execute(command: list[str], folder: Path, environment: dict[str, str], wher
 
 def _failed(complaint: str, doing: str, where: str) -> UnavailableError | PreflightError:
     """What cargo said, told apart: the network, or the lock."""
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(complaint) if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
     # cargo says what it was doing, and last, below the last "Caused by:", why that failed.
     causes = [after for before, after in pairwise(lines) if before == "Caused by:"]

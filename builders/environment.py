@@ -20,6 +20,7 @@ from builders.plan import Plan
 from builders.requirements_lock import pip_lines
 from builders.toolkit import Toolkit, pinned_toolkit, toolkit
 from qualify.errors import BuildError
+from qualify.lines import last_line
 
 Mode = Literal["isolated", "host"]
 
@@ -94,7 +95,7 @@ class Prepared:
         :raises BuildError: its last line is no answer.
         """
         try:
-            answer = json.loads(output.strip().splitlines()[-1])
+            answer = json.loads(last_line(output))
             return cls(**{**answer, "provided_libraries": tuple(answer["provided_libraries"])})
         except (ValueError, IndexError, TypeError, KeyError) as error:
             raise BuildError(f"the environment's script gave no answer: {error}", where="environment") from error

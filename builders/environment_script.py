@@ -303,7 +303,7 @@ def link_libraries(tree: str) -> None:
 
 def distributions(python: str) -> dict[str, str]:
     listed = subprocess.check_output([*pip(python), "list", "--format", "json"], stderr=subprocess.DEVNULL)
-    return {row["name"]: row["version"] for row in json.loads(listed.strip().splitlines()[-1])}
+    return {row["name"]: row["version"] for row in json.loads(listed.strip().split(b"\n")[-1])}
 
 
 def provided(purelib: str) -> list[str]:

@@ -23,6 +23,7 @@ from builders.stations import listening
 from builders.store.gitmirror import Mirrors
 from builders.vendor import Vendored
 from qualify.errors import BuildError, UnavailableError
+from qualify.lines import first_line
 
 _STATE = "state.json"
 
@@ -184,5 +185,5 @@ def cargo_settings(vendored: Sequence[Vendored], inside: str) -> str:
     for each in vendored:
         for part in re.split(r"(?m)^(?=\[)", each.configuration(inside)):
             if part.strip():
-                sections.setdefault(part.splitlines()[0], part.rstrip() + "\n")
+                sections.setdefault(first_line(part), part.rstrip() + "\n")
     return "\n".join(sections.values())

@@ -77,7 +77,7 @@ def emulated() -> dict[str, str]:
     for path in glob.glob("/proc/sys/fs/binfmt_misc/qemu-*"):
         try:
             with open(path, encoding="ascii", errors="replace") as file:
-                lines = file.read(4096).splitlines()
+                lines = file.read(4096).split("\n")
         except OSError:
             continue
         if lines and lines[0].strip() == "enabled":

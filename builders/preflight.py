@@ -41,6 +41,7 @@ from builders.toolsearch import (
 )
 from builders.toolsearch_collector import VERSION
 from qualify.errors import PreflightError, UnavailableError
+from qualify.lines import last_line
 from qualify.matrix.model import Build
 
 __all__ = [
@@ -145,15 +146,15 @@ def ask_backend(request: Request, facts: Facts, run: Run) -> Facts:
 
 def _run(request: Request, run: Run) -> Facts:
     answer = run(["-c", collector_source(), json.dumps(request.to_json())])
-    lines = answer.strip().splitlines()
+    last = last_line(answer)
     try:
-        facts: Any = json.loads(lines[-1]) if lines else None
+        facts: Any = json.loads(last) if last else None
     except ValueError:
         facts = None
     if not isinstance(facts, dict) or facts.get("version") != VERSION:
         raise UnavailableError(
             "the place of the build gave no facts",
-            where=lines[-1][:200] if lines else "no output",
+            where=last[:200] or "no output",
             expected="one JSON object from the collector",
         )
     return facts

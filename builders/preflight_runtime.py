@@ -25,6 +25,7 @@ from builders.toolsearch import (
     question,
     run_here,
 )
+from qualify.lines import first_line, lines_of
 
 _TOOLS = (
     ToolDemand("ninja", COMMANDS["ninja"], "", "FlashInfer compiles its kernels with it"),
@@ -79,9 +80,9 @@ def devices_here() -> tuple[tuple[Device, ...], str]:
         return (), "no nvidia-smi on PATH: no driver is installed here, or it is out of sight"
     query = "--query-gpu=name,compute_cap,driver_version"
     code, said = run([tool, query, "--format=csv,noheader"])
-    rows = [[part.strip() for part in line.split(",")] for line in said.splitlines()] if code == 0 else []
+    rows = [[part.strip() for part in line.split(",")] for line in lines_of(said)] if code == 0 else []
     devices = tuple(Device(*row) for row in rows if len(row) == 3)
-    return devices, "" if devices else f"nvidia-smi: {said.strip().splitlines()[0] if said.strip() else code}"
+    return devices, "" if devices else f"nvidia-smi: {first_line(said) or code}"
 
 
 def _judge_devices(devices: Sequence[Device], why: str, wanted: str) -> tuple[Item, ...]:

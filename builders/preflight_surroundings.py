@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from builders.externals import External
 from builders.preflight_items import Facts, Item, Status
 from builders.requirements import Environment, Unmet, asked_by_backend, parsed, unmet
+from qualify.lines import last_line
 
 if TYPE_CHECKING:
     from builders.plan import Plan
@@ -80,8 +81,7 @@ def judge_interpreter(series: Sequence[str], facts: Facts) -> tuple[Item, ...]:
     interpreter = facts.get("interpreter")
     expected = f"Python {' or '.join(series)}"
     if not interpreter:
-        problem = str(facts.get("interpreter_problem", "")).strip().splitlines()
-        said = problem[-1] if problem else "no answer"
+        said = last_line(str(facts.get("interpreter_problem", ""))) or "no answer"
         return (Item("python", Status.ABSENT, expected=expected, action=f"name one that runs with --python; {said}"),)
     version = str(interpreter["version"])
     if ".".join(version.split(".")[:2]) not in series:
@@ -150,7 +150,7 @@ def _judge_hook(plan: Plan, facts: Facts, missing: Sequence[str], installed: Env
         why = "the hook gave no answer" if asked else "because the hook was not to be run"
         return (Item(name, Status.NOT_LOOKED_AT, action=why, optional=not asked),)
     if hook["failed"]:
-        last = str(hook["failed"]).strip().splitlines()[-1]
+        last = last_line(str(hook["failed"]))
         return (Item(name, Status.NOT_LOOKED_AT, action=f"because get_requires_for_build_wheel failed: {last}"),)
     answered = Item(name, Status.FOUND, version=f"{len(hook['requirements'])} asked for in {hook['seconds']} s")
     texts = asked_by_backend(facts, plan.torch, plan.without)

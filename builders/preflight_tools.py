@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from builders.preflight_items import Facts, Item, Status
 from builders.toolsearch import VARIABLES, ToolDemand
+from qualify.lines import first_line, lines_of
 
 if TYPE_CHECKING:
     from builders.plan import Plan
@@ -134,8 +135,7 @@ def _remedy(found: Mapping[str, Any], fault: str) -> str:
 def _fault(tool: ToolDemand, found: Mapping[str, Any], fit: Fit) -> str:
     """Why one candidate will not do; "" if it will."""
     if found["status"] != 0:
-        lines = str(found["output"]).strip().splitlines()
-        return lines[0] if lines else f"exit status {found['status']}"
+        return first_line(str(found["output"])) or f"exit status {found['status']}"
     tried = found.get("compiles")
     if tried is not None and tried["status"] != 0:
         return f"it compiles nothing: {tried['output'] or tried['status']}"
@@ -159,7 +159,7 @@ def _toolchain_fault(tool: ToolDemand, found: Mapping[str, Any]) -> str:
     rustup = found.get("beside", {}).get("rustup")
     if not tool.toolchain or rustup is None or rustup["status"] != 0:
         return ""
-    installed = [words[0] for line in str(rustup["output"]).splitlines() if (words := line.split())]
+    installed = [words[0] for line in lines_of(str(rustup["output"])) if (words := line.split())]
     # "1.95-x86_64-unknown-linux-gnu", or a name that somebody gave
     if any(name == tool.toolchain or name.startswith(f"{tool.toolchain}-") for name in installed):
         return ""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builders.preflight_items import Item, Status
+from qualify.lines import first_line, last_line
 
 SECONDS = 120
 NAME = "ptxas of Triton"
@@ -67,9 +68,9 @@ def judge_triton(python: str, compute_capability: str) -> tuple[Item, ...]:
     with tempfile.TemporaryDirectory() as empty:
         code, said = run([python, "-c", _ASK, number], cwd=empty)
     try:
-        found = json.loads(said.strip().splitlines()[-1])
+        found = json.loads(last_line(said))
     except (ValueError, IndexError):
-        why = said.strip().splitlines()[-1] if said.strip() else f"exit status {code}"
+        why = last_line(said) or f"exit status {code}"
         return (Item(NAME, Status.NOT_LOOKED_AT, action=f"the interpreter could not be asked: {why}"),)
     if not found["triton"]:
         action = f"{python} has no triton: install what is served, then look again"
@@ -101,8 +102,7 @@ def assembles(ptxas: str, architecture: str) -> str:
             code, said = run([ptxas, f"--gpu-name={architecture}", str(source), "-o", f"{folder}/kernel.cubin"])
             if code == 0:
                 return ""
-            lines = [line for line in said.splitlines() if line.strip()]
-            refusals.append(lines[0].replace(f"{folder}/", "") if lines else f"it ended with {code}")
+            refusals.append(first_line(said).replace(f"{folder}/", "") or f"it ended with {code}")
     # That it doesn't know the GPU says more than that it doesn't know a version of PTX.
     return next((text for text in refusals if "gpu-name" in text), refusals[0])
 

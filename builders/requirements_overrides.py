@@ -10,6 +10,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from builders.requirements import parsed
 from qualify.errors import ConfigurationError
+from qualify.lines import lines_of_python
 from qualify.matrix.model import RequirementOverrides
 
 MAX_BYTES = 1 << 20  # of one requirements file
@@ -89,7 +90,7 @@ def _listed(tree: Path, name: str) -> tuple[dict[NormalizedName, Requirement] | 
         if path.stat().st_size > MAX_BYTES:
             return None, [f"{name}: {path.name} is too large for a list of requirements; it was not compared"]
         text = path.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
-        for line in text.splitlines():
+        for line in lines_of_python(text):  # as pip reads it
             plain = line.split(" #", 1)[0].strip() if not line.lstrip().startswith("#") else ""
             if not plain:
                 continue

@@ -18,6 +18,7 @@ from builders.source_model import PatchFile
 from builders.store.gitrun import Answer, local
 from qualify.errors import ConfigurationError, PreflightError
 from qualify.files import copy_atomic, sha256_of
+from qualify.lines import lines_of
 
 if TYPE_CHECKING:
     from qualify.matrix import LoadedMatrix
@@ -159,18 +160,18 @@ def _copy(tree: Path, copy: Path, name: str, patch: PatchFile) -> None:
 
 def _why(patch: PatchFile, done: Answer) -> str:
     """Which hunk of which file; else git's own words."""
-    for line in done.complaint.splitlines():
+    for line in lines_of(done.complaint):
         if match := _FAILED.match(line):
             number = _hunk_number(patch, match["file"], int(match["line"]))
             return f"{f'hunk {number}' if number else 'a hunk'} of {match['file']}, at line {match['line']}"
-    errors = [line.removeprefix("error: ") for line in done.complaint.splitlines() if line.startswith("error: ")]
+    errors = [line.removeprefix("error: ") for line in lines_of(done.complaint) if line.startswith("error: ")]
     return errors[0] if errors else done.reason()
 
 
 def _hunk_number(patch: PatchFile, file: str, line: int) -> int:
     """Which hunk of the file begins at that line of the old file, counted from 1; 0 where it can't be told."""
     number, ours = 0, False
-    for text in patch.path.read_bytes().splitlines():
+    for text in patch.path.read_bytes().split(b"\n"):
         if text.startswith((b"--- ", b"+++ ")):
             if text.startswith(b"--- "):
                 number, ours = 0, False

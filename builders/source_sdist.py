@@ -14,6 +14,7 @@ from builders.source_patches import check_patches, read_patches
 from builders.source_unpack import unpack
 from qualify.errors import PreflightError, UnavailableError
 from qualify.files import sha256_of
+from qualify.lines import lines_of
 from qualify.matrix.model import Build, SdistSource
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _commit_in(name: str, text: str) -> str:
     if name.rsplit("/", 1)[-1] == "PKG-INFO":
         match = _LOCAL_COMMIT.search(HeaderParser().parsestr(text).get("Version", ""))
         return match[1] if match else ""
-    for line in text.splitlines():
+    for line in lines_of(text):
         key, _, value = line.partition(":")
         if key.strip() == "node" and (match := _HEX.fullmatch(value.strip())):
             return match[1]

@@ -16,6 +16,7 @@ from pathlib import Path
 from qualify import floors
 from qualify.errors import BuildError
 from qualify.facts import WheelFacts
+from qualify.lines import last_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,7 @@ def retag(wheel: Path, platform: str) -> Path:
         text=True,
         check=False,
     )
-    lines = done.stdout.strip().splitlines()
-    made = wheel.parent / (lines[-1] if lines else "")
+    made = wheel.parent / last_line(done.stdout)
     if done.returncode != 0 or not made.is_file():
         raise BuildError(
             f"wheel tags failed: {(done.stderr or done.stdout).strip()}",

@@ -16,6 +16,7 @@ from typing import Any
 
 from builders import toolsearch_collector
 from qualify.errors import UnavailableError
+from qualify.lines import last_line, lines_of
 from qualify.matrix.model import Tool
 
 # `$NAME` is a variable of the environment, or one of the three facts of the interpreter that builds.
@@ -171,7 +172,7 @@ def collector_source() -> str:
         for name in ("machinefacts", "toolsearch_collector")
     )
     ours = ("from __future__ import ", "from builders.")  # the first may stand at the head of a text alone
-    return machine + "".join(line for line in collector.splitlines(True) if not line.startswith(ours))
+    return machine + "".join(f"{line}\n" for line in lines_of(collector) if not line.startswith(ours))
 
 
 def run_here(arguments: Sequence[str]) -> str:
@@ -194,9 +195,8 @@ def run_here(arguments: Sequence[str]) -> str:
             f"the facts of this host could not be collected: {error}", where=sys.executable
         ) from error
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
         raise UnavailableError(
-            f"the facts of this host could not be collected: {said[-1] if said else done.returncode}",
+            f"the facts of this host could not be collected: {last_line(done.stderr) or done.returncode}",
             where=sys.executable,
         )
     return done.stdout

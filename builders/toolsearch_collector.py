@@ -135,7 +135,7 @@ def execute(command: list[str], environment: dict[str, str], seconds: int, cwd: 
 
 def last_json(answer: dict[str, Any]) -> Any:
     """The JSON in the last line of an answer, or None; what a tool prints before it is passed over."""
-    lines = answer["output"].strip().splitlines() if answer["status"] == 0 else []
+    lines = answer["output"].strip().split("\n") if answer["status"] == 0 else []
     try:
         return json.loads(lines[-1]) if lines else None
     except ValueError:
@@ -238,7 +238,7 @@ def tried(compiler: list[str], source: dict[str, str], environment: dict[str, st
         command = [*compiler, "-shared", "-fPIC", file, "-o", os.path.join(folder, "made.so")]
         answer = execute(command, environment, PROBE_SECONDS * 3)
         said = answer["errors"] + answer["output"]
-        lines = [line.replace(folder + os.sep, "") for line in said.splitlines() if "error" in line] or [tail(answer)]
+        lines = [line.replace(folder + os.sep, "") for line in said.split("\n") if "error" in line] or [tail(answer)]
         return {"status": answer["status"], "output": lines[0][:OUTPUT] if answer["status"] != 0 else ""}
 
 
@@ -302,7 +302,7 @@ def remotes(urls: list[str], environment: dict[str, str]) -> dict[str, dict[str,
 
     def ask(url: str) -> dict[str, Any]:
         answer = execute(["git", "ls-remote", "--quiet", "--", url, "HEAD"], quiet, REMOTE_SECONDS)
-        said = [line for line in tail(answer).splitlines() if line.strip()]
+        said = [line for line in tail(answer).split("\n") if line.strip()]
         return {"answers": answer["status"] == 0, "said": "" if answer["status"] == 0 or not said else said[0]}
 
     with ThreadPoolExecutor(max_workers=16) as pool:

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from qualify.lines import lines_of
+
 _MOUNTS = Path("/proc/self/mounts")
 
 
@@ -67,4 +69,4 @@ def _sweep(place: Path, prefix: str) -> None:
 def _holds_a_mount(folder: Path) -> bool:
     """What a killed bootstrap mounted is the host's own: never walked into."""
     inside = f" {folder}/"
-    return any(inside in line for line in _MOUNTS.read_text(encoding="utf-8").splitlines())
+    return any(inside in line for line in lines_of(_MOUNTS.read_text(encoding="utf-8")))

@@ -24,6 +24,7 @@ from docker.tls import TLSConfig
 from builders.engines.docker_context import host_of_context
 from qualify.errors import AssayError, UnavailableError
 from qualify.errors import BuildError as FailedBuild
+from qualify.lines import first_line
 from qualify.matrix.local import EngineHost
 
 __all__ = [
@@ -145,5 +146,5 @@ def answering() -> Iterator[None]:
         raise UnavailableError(str(said).strip(), where="docker", action="see the engine's own log") from error
     except (DockerException, requests.RequestException) as error:
         raise UnavailableError(
-            f"the Docker engine does not answer: {str(error).splitlines()[0]}", where="docker", action=_ACTION
+            f"the Docker engine does not answer: {first_line(str(error))}", where="docker", action=_ACTION
         ) from error

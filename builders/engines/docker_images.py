@@ -8,6 +8,7 @@ from typing import IO
 from builders.engines import Say, archives
 from builders.engines.docker_client import Client, ImageNotFound, answering, registry_answering
 from qualify.errors import UnavailableError
+from qualify.lines import lines_of
 
 PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 
@@ -68,7 +69,7 @@ class DockerImages:
                         where=f"image {tag}",
                         action="see the lines above; the packages' mirror may not answer",
                     )
-                for line in str(chunk.get("stream", "")).splitlines():
+                for line in lines_of(str(chunk.get("stream", ""))):
                     if line.strip():
                         detail(line)
         return self.find(tag)

@@ -25,6 +25,7 @@ from builders.engines.local_kept import BUILDS, CACHE, ENVIRONMENTS, drop_folder
 from builders.host import cache_folder, network_of, work_folder
 from builders.signals import undisturbed
 from qualify.errors import UnavailableError
+from qualify.lines import lines_of
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GRACE_SECONDS = 5.0
@@ -254,7 +255,7 @@ def _group_lives(group: int) -> bool:
 def _memory_kills() -> int:
     """How many processes this kernel has killed for memory since it started (``oom_kill`` of /proc/vmstat)."""
     try:
-        rows = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+        rows = lines_of(Path("/proc/vmstat").read_text(encoding="ascii"))
     except OSError:
         return 0
     return next((int(row.split()[1]) for row in rows if row.startswith("oom_kill ")), 0)

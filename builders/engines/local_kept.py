@@ -17,6 +17,7 @@ from pathlib import Path
 from builders.engines import Kept
 from builders.host import process_is_alive, process_mark
 from qualify.files import write_atomic
+from qualify.lines import lines_of
 
 BUILDS = "builds"
 ENVIRONMENTS = "environments"
@@ -69,7 +70,7 @@ def _used(root: Path) -> frozenset[str]:
             said.unlink(missing_ok=True)
             continue
         with contextlib.suppress(OSError):
-            used.update(said.read_text(encoding="utf-8").splitlines())
+            used.update(lines_of(said.read_text(encoding="utf-8")))
     return frozenset(used)
 
 

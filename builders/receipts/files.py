@@ -9,6 +9,7 @@ from typing import Any
 
 from builders.receipts.model import RECEIPT_VERSION
 from qualify.files import sha256_of
+from qualify.lines import lines_of
 from qualify.provenance import SUFFIX
 from qualify.provenance import path_for as path_for
 
@@ -51,5 +52,5 @@ def find_built(out: Path, key: str, engine: str) -> Path | None:
 
 def _version_line(output: str) -> str:
     """The line of ``TOOL --version`` that states a version: nvcc's is its last but one."""
-    lines: Iterable[str] = [line.strip() for line in output.splitlines() if line.strip()]
+    lines: Iterable[str] = [line.strip() for line in lines_of(output) if line.strip()]
     return next((line for line in lines if "release" in line), next(iter(lines), ""))

@@ -81,8 +81,9 @@ def _meanings(mirror: Path, name: str = "") -> dict[str, list[str]]:
     form = "--format=%(refname) %(objectname) %(*objectname)"
     listed = local("for-each-ref", form, f"refs/tags/{name}" if name else "refs/tags", folder=mirror)
     checked(listed, "listing the tags", str(mirror))
-    rows = (line.split() for line in listed.lines())
-    return {tag.removeprefix("refs/tags/"): commits for tag, *commits in rows}
+    # A name may hold any white space but a plain one.
+    rows = (line.split(" ") for line in listed.lines())
+    return {tag.removeprefix("refs/tags/"): [commit for commit in commits if commit] for tag, *commits in rows}
 
 
 def has_moved(mirror: Path, tag: str, now: str) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from qualify.errors import UnavailableError
+from qualify.lines import lines_of
 
 LOCAL_SECONDS = 600.0
 NETWORK_SECONDS = 3600.0
@@ -68,11 +69,11 @@ class Answer:
         return self.output.decode("utf-8", "replace")
 
     def lines(self) -> list[str]:
-        return self.text.splitlines()
+        return lines_of(self.text)
 
     def reason(self) -> str:
         """The last line that says something; where git has a line that begins with ``fatal:``, that one."""
-        lines = [line.strip() for line in self.complaint.splitlines() if line.strip()]
+        lines = [line.strip() for line in lines_of(self.complaint) if line.strip()]
         fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote: "))]
         return (fatal or lines or [f"exit status {self.code}"])[-1]
 

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from qualify.lines import lines_of, lines_of_python
+
 #: Groups whose entries an installer turns into programs.
 SCRIPTS = ("console_scripts", "gui_scripts")
 
@@ -46,7 +48,13 @@ def read_entry_points(text: str) -> tuple[tuple[EntryPoint, ...], tuple[Fault, .
     entries: list[EntryPoint] = []
     faults: list[Fault] = []
     group, seen = "", {("", "")}
-    for number, raw in enumerate(text.splitlines(), 1):
+    lines: list[tuple[int, str]] = []
+    for number, whole in enumerate(lines_of(text), 1):
+        parts = lines_of_python(whole)
+        if len(parts) > 1:
+            faults.append(_fault(number, whole.strip(), "`importlib.metadata` ends a line within it", refused=False))
+        lines += [(number, part) for part in parts]
+    for number, raw in lines:
         line = raw.strip()
         if not line or line[0] == "#":
             continue

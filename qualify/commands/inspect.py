@@ -10,6 +10,7 @@ from pathlib import Path
 from qualify.errors import ExitCode
 from qualify.facts import Depth, ProblemKind
 from qualify.factsjson import to_json
+from qualify.lines import lines_of
 from qualify.opening import read_wheel
 
 HELP = "show what a wheel holds: its compiled members, their device code and kernels"
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         console = Console(width=None if sys.stdout.isatty() else _TEXT_WIDTH, highlight=False, emoji=False)
         with console.capture() as shown:
             console.print(page(facts))
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines_of(shown.get())))
     for problem in facts.problems:
         place = ": ".join(part for part in (problem.member, problem.where) if part)
         print(f"{problem.kind}: {place}: {problem.detail}", file=sys.stderr)

@@ -10,6 +10,7 @@ from qualify.diffing.modules import Module, comparable_path
 from qualify.diffing.values import Change, Names, Size
 from qualify.facts import DistInfo, Entry, EntryKind, MemberKind, WheelFacts
 from qualify.floors import floors
+from qualify.lines import lines_of_python
 
 #: Files of the dist-info folder that differ with every build, or whose content is compared as metadata.
 _COMPARED_ELSEWHERE = frozenset({"METADATA", "WHEEL", "RECORD", "entry_points.txt"})
@@ -120,7 +121,7 @@ def _entry_points(info: DistInfo | None) -> dict[str, str]:
     """Read by lines: what is no entry point is nothing that one side could lose."""
     found: dict[str, str] = {}
     group = ""
-    for line in (info.entry_points if info else "").splitlines():
+    for line in lines_of_python(info.entry_points if info else ""):
         text = line.strip()
         if text.startswith("[") and text.endswith("]"):
             group = text[1:-1].strip()

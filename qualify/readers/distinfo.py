@@ -15,6 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from qualify.facts import DistInfo, RecordRow, VersionModule, installed_path
+from qualify.lines import lines_of_python
 from qualify.readers.binary import Problems
 
 if TYPE_CHECKING:
@@ -108,9 +109,13 @@ def read_version_module(path: str, source: bytes) -> VersionModule:
 
 
 def read_path_file(path: str, source: bytes) -> tuple[str, ...]:
-    """``path: line`` for each line of a ``.pth`` file that ``site`` would act on; ``path: `` where there is none."""
-    lines = [line.strip() for line in source.decode("utf-8", "backslashreplace").splitlines()]
-    acting = [line for line in lines if line and not line.startswith("#")]
+    """``path: line`` for each line of a ``.pth`` file that ``site`` would act on; ``path: `` where there is none.
+
+    Since Python 3.13 ``site`` ends lines as ``str.splitlines`` does, before as files do: what either would act on.
+    """
+    text = source.decode("utf-8", "backslashreplace")
+    read = dict.fromkeys(line.strip() for line in [*io.StringIO(text, newline=None), *lines_of_python(text)])
+    acting = [line for line in read if line and not line.startswith("#")]
     return tuple(f"{path}: {line}" for line in acting or [""])
 
 

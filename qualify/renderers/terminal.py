@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 
+from qualify.lines import lines_of
+
 
 def rendered(parts: Iterable[RenderableType], *, width: int, color: bool, wrap: bool = True) -> str:
     """The text of ``parts``, one below the other, without spaces at the ends of lines.
@@ -27,7 +29,7 @@ def rendered(parts: Iterable[RenderableType], *, width: int, color: bool, wrap: 
     )
     for part in parts:
         console.print(part, soft_wrap=not wrap)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip() + "\n"
+    return "\n".join(line.rstrip() for line in lines_of(stream.getvalue())).rstrip() + "\n"
 
 
 def plain(text: str) -> str:
