@@ -230,6 +230,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/bench.py", *session.posargs)
 
 
+@nox.session(name="bench-verify")
+def bench_verify(session: nox.Session) -> None:
+    """`qualify verify` beside one sha256 of the same bytes: `-- WHEEL --target ID`."""
+    _install(session)
+    session.run("python", "benchmarks/verify_bench.py", *session.posargs)
+
+
 @nox.session(name="bench-build")
 def bench_build(session: nox.Session) -> None:
     """What the builders add to a compile, and what a warm cache saves: `-- torchsort`, `axpy`, `preflight`."""

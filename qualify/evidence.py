@@ -23,7 +23,7 @@ from qualify.errors import ConfigurationError, EvidenceError, UnavailableError, 
 from qualify.evidencedoc import Grade, moment
 from qualify.evidencejson import Document, load, path_for, targets_beside, to_json, tool_version, write
 from qualify.facts import WheelFacts
-from qualify.files import sha256_of
+from qualify.files import Digest, sha256_of
 from qualify.matrix.model import Profile
 from qualify.provenance import Receipt
 from qualify.refusals import Reason
@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 ReadProgress = Callable[[str, int, int], None]
+Hashed = Callable[[], Digest]
 ControlOf = Callable[[str], WheelFacts | None]  # of a target
 
 
@@ -227,10 +228,14 @@ def prove_each(
     accept_overridden: bool = False,
     controls: ControlOf | None = None,
     demands: Demands | None = None,
+    hashed: Hashed | None = None,
 ) -> tuple[Evidence, ...]:
-    """:func:`prove` for several targets of one wheel, which is hashed and read once; all hold, or none is given."""
+    """:func:`prove` for several targets of one wheel, which is hashed and read once; all hold, or none is given.
+
+    :param hashed: gives the wheel's hash where somebody began to hash it earlier; reading hashes it again in any case.
+    """
     policies.require_grantable(loaded)
-    vouchers = _about(documents, wheel, loaded, demands)
+    vouchers = _about(documents, wheel, loaded, demands, hashed)
     facts = opening.read_wheel(wheel, progress=progress)
     for document in documents:
         if facts.sha256 != document.sha256:
@@ -254,6 +259,7 @@ def take_at_word(
     demands: Demands,
     *,
     accept_overridden: bool = False,
+    hashed: Hashed | None = None,
 ) -> tuple[Voucher, ...]:
     """Hash the wheel, and take the judgement at the word of who signed it: nothing is read or judged again.
 
@@ -261,12 +267,13 @@ def take_at_word(
     :class:`Evidence`, and nothing can be published or recorded on it.
 
     :param demands: must ask for a signature.
+    :param hashed: gives the wheel's hash where somebody began to hash it earlier.
     :raises UsageError: they don't.
     :raises EvidenceError: anything differs, or the wheel is not qualified; each way with a reason of its own.
     """
     if not demands.signed:
         raise UsageError("without judging again only a trusted signature counts", action="leave --accept-unsigned out")
-    vouchers = _about(documents, wheel, loaded, demands)
+    vouchers = _about(documents, wheel, loaded, demands, hashed)
     receipt = provenance.beside(wheel)
     for document in documents:
         where = path_for(wheel, document.target).name
@@ -277,14 +284,18 @@ def take_at_word(
 
 
 def _about(
-    documents: Sequence[Document], wheel: Path, loaded: LoadedMatrix, demands: Demands | None
+    documents: Sequence[Document],
+    wheel: Path,
+    loaded: LoadedMatrix,
+    demands: Demands | None,
+    hashed: Hashed | None,
 ) -> tuple[Voucher, ...]:
     """Each document meets the demands, and is about this wheel and this matrix: all that takes one hash and no more."""
     vouchers = tuple(
         vouch(document, demands, path_for(wheel, document.target).name) if demands is not None else Voucher()
         for document in documents
     )
-    digest = sha256_of(wheel)
+    digest = hashed() if hashed is not None else sha256_of(wheel)
     for document in documents:
         where = path_for(wheel, document.target).name
         agreement.same_wheel(document, wheel, digest, where)

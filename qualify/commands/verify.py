@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualify.commands.evidence_options import add_trust_arguments, demands_of
 from qualify.errors import AssayError, EvidenceError, ExitCode, UsageError
+from qualify.files import Digest, sha256_of
 
 if TYPE_CHECKING:
     from qualify.evidence import Demands, Document, Grade, Voucher
@@ -73,12 +76,18 @@ def _verified(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
     :raises EvidenceError: one doesn't hold.
     """
+    if not arguments.wheel.is_file():
+        raise UsageError("no such file", where=str(arguments.wheel), action="name a wheel")
+    # The wheel is hashed while the matrix and the libraries load: that time is free.
+    with ThreadPoolExecutor(1) as pool:
+        return _verified_with(arguments, pool.submit(sha256_of, arguments.wheel).result)
+
+
+def _verified_with(arguments: argparse.Namespace, hashed: Callable[[], Digest]) -> list[dict[str, Any]]:
     from qualify import evidence, matrix
     from qualify.controls import Controls
 
     wheel = arguments.wheel
-    if not wheel.is_file():
-        raise UsageError("no such file", where=str(wheel), action="name a wheel")
     paths = arguments.evidence or [evidence.path_for(wheel, target) for target in evidence.targets_beside(wheel)]
     if not paths:
         evidence.load(evidence.path_for(wheel, "<target>"))  # refuses, and says what to do
@@ -87,7 +96,7 @@ def _verified(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     demands = _demands(arguments, loaded)
     if arguments.no_judging:
         vouchers = evidence.take_at_word(
-            documents, wheel, loaded, demands, accept_overridden=arguments.accept_overridden
+            documents, wheel, loaded, demands, accept_overridden=arguments.accept_overridden, hashed=hashed
         )
         return [
             _row(document, voucher, evidence.grade_of(document, voucher), demands, judged=False)
@@ -101,6 +110,7 @@ def _verified(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         accept_overridden=arguments.accept_overridden,
         controls=Controls(loaded, at=arguments.control).of_target,
         demands=demands,
+        hashed=hashed,
     )
     return [_row(each.document, each.voucher, each.grade, demands, judged=True) for each in proven]
 
