@@ -4,8 +4,8 @@
 
 The wheel is judged once and its evidence signed with a key made for it, in a folder of its own.  Then, in turns, the
 best of the rounds counts: hashlib alone; the call that takes the judgement at the signer's word (``take_at_word``:
-file, signature, bytes, matrix, rules and age), which may take 1.2 times as long; and the commands, from the start of their
-interpreter to its end, for which there is no bound.  The exit code is 1 where the bound is not kept.
+file, signature, bytes, matrix, rules and age), which may take 1.2 times as long; and the commands, from the start of
+their interpreter to its end, for which there is no bound.  The exit code is 1 where the bound is not kept.
 """
 
 from __future__ import annotations
