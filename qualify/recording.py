@@ -25,7 +25,7 @@ from qualify import evidence as statements
 from qualify import identity, matrix, measuring
 from qualify.controls import Controls
 from qualify.errors import AssayError, ConfigurationError, DriftError, RefusedError, UsageError
-from qualify.evidence import Evidence, ReadProgress
+from qualify.evidence import Demands, Evidence, ReadProgress
 from qualify.files import locked, write_atomic
 from qualify.matrix import LoadedMatrix
 from qualify.matrix.model import Measured
@@ -62,6 +62,7 @@ def record(
     find_links: Sequence[Path] = (),
     accept_overridden: bool = False,
     control: Path | None = None,
+    demands: Demands | None = None,
     now: datetime,
     progress: ReadProgress | None = None,
 ) -> Recorded:
@@ -69,6 +70,7 @@ def record(
 
     :param accept_overridden: take a wheel that only waivers let through; the entry says so.
     :param control: where the control that the matrix names lies on this machine; None: where the matrix says.
+    :param demands: which signature and age the evidence must have; None: none is looked at.
     :param runner: where the wheel is installed and imported; None: nothing runs, the version module counts.
     :raises RefusedError: the evidence proves nothing, or the pin doesn't accept what was measured, or the matrix
         changed meanwhile; nothing was written.
@@ -94,6 +96,7 @@ def record(
             progress=progress,
             accept_overridden=accept_overridden,
             controls=Controls(loaded, at=control).of_target,
+            demands=demands,
         )
         observation = _measure(
             evidence, loaded, runner=runner, dependencies=dependencies, find_links=find_links, now=now

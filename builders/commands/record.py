@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from builders.commands.measure import add_arguments
+from qualify.commands.evidence_options import add_trust_arguments, demands_of
 from qualify.errors import ExitCode
 
 HELP = "measure a qualified wheel in a container and write the values into the matrix, from its evidence alone"
@@ -20,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-overridden", action="store_true", help="take a wheel that only waivers let through; the entry says so"
     )
+    add_trust_arguments(parser, signed=True)
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
 
@@ -39,6 +41,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         dependencies=not arguments.no_deps,
         find_links=arguments.find_links,
         accept_overridden=arguments.accept_overridden,
+        demands=demands_of(arguments, loaded, signed=arguments.signed),
         now=datetime.now(UTC),
     )
     if arguments.json:

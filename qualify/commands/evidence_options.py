@@ -20,8 +20,15 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LARGEST = 16 << 20  # bytes of an observation or a device run
 
 
-def add_trust_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--trust`` and ``--max-age``."""
+def add_trust_arguments(parser: argparse.ArgumentParser, *, signed: bool = False) -> None:
+    """``--trust`` and ``--max-age``.
+
+    :param signed: and ``--signed``, for commands that take unsigned evidence unless they are told.
+    """
+    if signed:
+        parser.add_argument(
+            "--signed", action="store_true", help="refuse evidence that no trusted key has signed (docs/evidence.md)"
+        )
     parser.add_argument(
         "--trust",
         type=Path,

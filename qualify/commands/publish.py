@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qualify.commands.evidence_options import add_trust_arguments, demands_of
 from qualify.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--control", type=Path, metavar="FILE", help="where the control lies that the matrix names with its sha256"
     )
+    add_trust_arguments(parser, signed=True)
     parser.add_argument("--json", action="store_true", help="print what was published as JSON")
 
 
@@ -120,7 +122,12 @@ def _proven(wheel: Path, arguments: argparse.Namespace) -> tuple[Evidence, ...]:
     print(f"proving {wheel.name} for {', '.join(targets)} again", file=sys.stderr)
     controls = Controls(loaded, at=arguments.control).of_target
     return evidence.prove_each(
-        documents, wheel, loaded, accept_overridden=arguments.accept_overridden, controls=controls
+        documents,
+        wheel,
+        loaded,
+        accept_overridden=arguments.accept_overridden,
+        controls=controls,
+        demands=demands_of(arguments, loaded, signed=arguments.signed),
     )
 
 

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from qualify.commands.evidence_options import add_trust_arguments, demands_of
 from qualify.commands.measure import add_runner_arguments
 from qualify.errors import ExitCode
 
@@ -25,12 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--control", type=Path, metavar="FILE", help="where the control lies that the matrix names with its sha256"
     )
+    add_trust_arguments(parser, signed=True)
     add_runner_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from qualify import recording
+    from qualify import matrix, recording
     from qualify.probes.local import LocalRunner
 
     print(f"proving {arguments.wheel.name} for {arguments.target} again", file=sys.stderr)
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         find_links=arguments.find_links,
         accept_overridden=arguments.accept_overridden,
         control=arguments.control,
+        demands=demands_of(arguments, matrix.load(arguments.matrix), signed=arguments.signed),
         now=datetime.now(UTC),
     )
     if arguments.json:

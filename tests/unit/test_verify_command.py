@@ -506,3 +506,30 @@ def test_what_is_no_device_run_joins_nothing(
     assert lab.path.read_bytes() == before
     assert main([*check, "--device-run", str(tmp_path / "run.json")]) == ExitCode.USAGE
     assert "belong to --evidence" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["record", "publish"])
+def test_what_is_written_from_evidence_asks_the_same_of_it(
+    lab: Lab, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where trusted keys are named, a signature has to hold; ``--signed`` asks for one, and ``--max-age`` for youth."""
+    more = ["--to", str(tmp_path / "index")] if name == "publish" else []
+    command = [name, str(lab.wheel), "--target", TARGET, "--matrix", str(lab.matrix), *more]
+    before = lab.matrix.read_bytes()
+    good = lab.path.read_bytes()
+    assert main([*command, "--max-age", "59m"]) == ExitCode.REFUSED
+    by_a_stranger_in_our_name(lab)
+    assert main(command) == ExitCode.REFUSED
+    no_signature(lab)
+    assert main([*command, "--signed"]) == ExitCode.REFUSED
+    err = capsys.readouterr().err
+    for words in ("60 minutes ago", "is not one of the lab", "unsigned: anybody can have written it"):
+        assert words in err
+    assert lab.matrix.read_bytes() == before
+    assert not (tmp_path / "index").exists()
+    assert main(command) == 0, "unsigned, where nothing else is asked"
+    lab.path.write_bytes(good)
+    assert main([*command, "--signed", "--max-age", "2h"]) == 0
+    if name == "publish":
+        (copy,) = (tmp_path / "index").rglob("*.evidence.json")
+        assert copy.read_bytes() == good, "the signed file as it is"
