@@ -1,13 +1,14 @@
 """From a target of the matrix to a wheel with its receipt: the stations in their order, on whichever engine.
 
-source -> plan -> fetch -> claim -> environment -> version -> patches -> preflight -> compile -> proof -> repair ->
-tag -> label -> receipt.  Nothing is compiled unless the preflight is content, and the output folder gets a wheel whole,
+source -> plan, and what it refuses -> fetch -> claim -> environment -> version -> patches -> preflight -> compile ->
+proof -> repair -> tag -> label -> receipt.  Nothing is compiled unless the preflight is content, and the output folder gets a wheel whole,
 with its receipt, or nothing.  A build that is stopped leaves its folder, and the next one of the same plan goes on in
 it.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from builders.inroom import build_in_room, room_machine
 from builders.plan import Plan
 from builders.planning import chosen_target, make_plan
 from builders.prefetch import prefetch, refuse_holes
+from builders.preflight import judge_known, refuse_if_unmet
 from builders.progress import BuildLog
 from builders.receipts.model import Receipt
 from builders.signals import interruptible
@@ -96,6 +98,8 @@ def _build(run: Run, work: Path) -> Built:
         log.note(note)
     if found := _built_before(run, plan):
         return found
+    # Before anything is fetched, and before an engine makes an image or a room.
+    refuse_if_unmet(judge_known(plan, os.environ))
     with run.timed("fetch"):
         plan, vendored = _fetch(run, plan, source, mirrors)
     if found := _built_before(run, plan):

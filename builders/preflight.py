@@ -53,6 +53,7 @@ __all__ = [
     "collect",
     "hook_of",
     "judge",
+    "judge_known",
     "judge_tools_alone",
     "refuse_if_unmet",
     "request_for",
@@ -87,14 +88,13 @@ def request_for(
     :param caller: the environment of whoever asks for the build (default: this process's).  A variable in it that the
         plan refuses is told even where the place of the build would not inherit it.
     """
-    refused = {
-        name: value
-        for name, value in (os.environ if caller is None else caller).items()
-        if any(fnmatchcase(name, pattern) for pattern in plan.refused_environment)
-    }
     return Request(
         python=python,
-        environment={**refused, **plan.build_environment(), **(environment or {})},
+        environment={
+            **_refused(plan, os.environ if caller is None else caller),
+            **plan.build_environment(),
+            **(environment or {}),
+        },
         look_in=look_in_folders(look_in),
         headers_in=header_folders(look_in),
         tools=tuple(question(tool) for tool in plan.tools if tool.commands),
@@ -110,6 +110,23 @@ def request_for(
         requirements=plan.requirements,
         hook=hook_of(plan, tree) if tree else None,
     )
+
+
+def _refused(plan: Plan, caller: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in caller.items()
+        if any(fnmatchcase(name, pattern) for pattern in plan.refused_environment)
+    }
+
+
+def judge_known(plan: Plan, caller: Mapping[str, str]) -> tuple[Item, ...]:
+    """What refuses a build whatever its place is like: the plan alone tells, before anything is fetched or made.
+
+    Variables of the caller that the plan refuses, local copies that are no such source, CMake that can't be read.
+    """
+    copies = replace(plan, externals=tuple(external for external in plan.externals if external.copy))
+    return (*judge_environment({"environment": _refused(plan, caller)}), *judge_externals(copies, {}))
 
 
 def hook_of(plan: Plan, tree: str) -> dict[str, Any]:

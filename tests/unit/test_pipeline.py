@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from builders import proof_collector, receipts
+from builders import pipeline, proof_collector, receipts
 from builders.engines import EngineInfo, Room, Say, Step
 from builders.host import process_mark
 from builders.pipeline import BuildRequest, Built, build, room_machine
+from builders.plan import Plan
 from builders.planning import make_plan
 from qualify.errors import BuildError, PreflightError, UnavailableError, UsageError
 from qualify.matrix import LoadedMatrix
@@ -256,18 +258,41 @@ def test_the_preflight_refuses_before_anything_is_installed(builder: Builder) ->
     assert builder.left == [f"{TARGET}.log"]
 
 
-def test_what_the_caller_set_against_the_build_is_refused(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_plan_refuses_is_told_at_once_before_anything_is_fetched_or_made(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("nothing is fetched for a build that can't begin")
+
     monkeypatch.setenv("TINY_USE_PRECOMPILED", "1")
-    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(pipeline, "prefetch", fetched)
+    copy = builder.folder / "thing" / "sub"
+    (copy / "file").unlink()
+    copy.rmdir()
+    planned = make_plan
 
-    def preflight(room: Room, step: Step, say: Say) -> int:
-        asked.append(json.loads(step.command[-1])["environment"])
-        return prints(good_facts(environment={"TINY_USE_PRECOMPILED": asked[0]["TINY_USE_PRECOMPILED"]}))(
-            room, step, say
-        )
+    def with_unread(*arguments: Any, **options: Any) -> Plan:
+        return replace(planned(*arguments, **options), unread=("CMakeLists.txt:7: a name that is computed",))
 
-    with pytest.raises(PreflightError, match="TINY_USE_PRECOMPILED"):
-        builder(ready(preflight=preflight))
+    monkeypatch.setattr(pipeline, "make_plan", with_unread)
+    with pytest.raises(PreflightError) as caught:
+        builder(ready())
+    assert caught.value.exit_code == 8
+    first, *said = caught.value.what.split("\n")
+    assert first == "3 things are not as the build needs them; nothing was compiled"
+    assert [line.split(": ")[0].strip() for line in said] == [
+        "TINY_USE_PRECOMPILED",
+        "external source thing",
+        "CMakeLists.txt",
+    ]
+    assert builder.engine.asked == []
+    assert builder.steps == []
+
+
+def test_what_only_the_place_tells_is_told_there(builder: Builder) -> None:
+    with pytest.raises(PreflightError, match="OTHER"):
+        builder(ready(preflight=prints(good_facts(environment={"OTHER": "1"}))))
+    assert len(builder.engine.asked) == 1
 
 
 def test_an_environment_that_cannot_be_made_is_no_failed_compile(builder: Builder) -> None:
@@ -288,7 +313,12 @@ def test_who_prepares_the_same_environment_is_told_while_a_build_waits_and_when_
     builder: Builder,
 ) -> None:
     waiting = "environment: waiting for the build of process h/1/2, since 12:00, which prepares it"
-    builder(ready(environment=lambda room, step, say: say(waiting) or prints(PREPARED)(room, step, say)))
+
+    def waits(room: Room, step: Step, say: Say) -> int:
+        say(waiting)
+        return prints(PREPARED)(room, step, say)
+
+    builder(ready(environment=waits))
     assert waiting in builder.stderr.getvalue()
     request = json.loads(next(step for step in builder.engine.ran if step.name == "environment").command[-1])
     assert process_mark() in request["holder"]
