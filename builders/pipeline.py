@@ -1,9 +1,9 @@
 """From a target of the matrix to a wheel with its receipt: the stations in their order, on whichever engine.
 
 source -> plan, and what it refuses -> fetch -> claim -> environment -> version -> patches -> preflight -> compile ->
-proof -> repair -> tag -> label -> receipt.  Nothing is compiled unless the preflight is content, and the output folder gets a wheel whole,
-with its receipt, or nothing.  A build that is stopped leaves its folder, and the next one of the same plan goes on in
-it.
+proof -> repair -> tag -> label -> receipt.  Nothing is compiled unless the preflight is content, and the output folder
+gets a wheel whole, with its receipt, or nothing.  A build that is stopped leaves its folder, and the next one of the
+same plan goes on in it.
 """
 
 from __future__ import annotations
