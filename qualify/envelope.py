@@ -17,6 +17,7 @@ from qualify.errors import EvidenceError
 from qualify.refusals import Reason
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_LONGEST_KEYID = 256  # characters; ours have 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,11 @@ def parts(content: Mapping[str, object], where: str) -> tuple[bytes, Signature]:
     (row,) = signatures
     if not isinstance(row, dict) or set(row) != {"keyid", "sig"}:
         raise _malformed("a signature is not made of keyid and sig", where)
-    if not isinstance(row["keyid"], str) or not row["keyid"]:
-        raise _malformed("keyid is no text", where)
+    keyid = row["keyid"]
+    if not isinstance(keyid, str) or not 0 < len(keyid) <= _LONGEST_KEYID or not keyid.isprintable():
+        raise _malformed("keyid is no id", where)
     payload = _decode(content["payload"], "payload", where)
-    return payload, Signature(row["keyid"], _decode(row["sig"], "sig", where))
+    return payload, Signature(keyid, _decode(row["sig"], "sig", where))
 
 
 def _encode(data: bytes) -> str:

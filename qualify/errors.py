@@ -113,18 +113,29 @@ class RefusedError(AssayError):
     exit_code = ExitCode.REFUSED
 
 
+_LONGEST = 1000  # characters of one text of an EvidenceError
+
+
 class EvidenceError(RefusedError):
     """Evidence doesn't hold.
+
+    Its texts quote what a stranger may have written: what could steer a terminal is escaped, and none goes on for ever.
 
     :param reason: the word for programs, one of :class:`qualify.refusals.Reason`; each way to fail has its own.
     """
 
     def __init__(self, reason: str, what: str, *, where: str = "", expected: str = "", action: str = "") -> None:
+        what, where, expected = _tame(what), _tame(where), _tame(expected)
         super().__init__(what, where=where, expected=expected, action=action)
         self.reason = str(reason)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_evidence, (self.reason, self.what, self.where, self.expected, self.action))
+
+
+def _tame(text: str) -> str:
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escaped if len(escaped) <= _LONGEST else escaped[:_LONGEST] + "…"
 
 
 def _rebuild_evidence(reason: str, what: str, where: str, expected: str, action: str) -> EvidenceError:

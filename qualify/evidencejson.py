@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,6 +38,8 @@ __all__ = ["CHECK_AGAIN", "Document", "load", "parse", "path_for", "targets_besi
 _EARLIER_SCHEMA = "wheel-assay/evidence"  # what stood in files of version 1 and 2
 _TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LONGEST_TEXT = 1000  # characters of a name, a version, a moment
+_DEEPEST = 64  # lists and objects inside each other; ours have about ten
 _LARGEST_DOCUMENT = 64 << 20  # bytes; vLLM's is about 10 KiB
 
 
@@ -242,9 +244,19 @@ def _contradiction(where: str, content: Mapping[str, object], again: dict[str, A
 
 def _values(data: bytes, where: str) -> object:
     try:
-        return json.loads(data, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+        content = json.loads(data, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise _not_ours(where, f"not JSON: {error}", Reason.NOT_JSON) from error
+    level: list[object] = [content]
+    for _ in range(_DEEPEST):
+        level = [inner for value in level if isinstance(value, (dict, list)) for inner in _inside(value)]
+        if not level:
+            return content
+    raise _not_ours(where, f"more than {_DEEPEST} lists and objects inside each other")
+
+
+def _inside(value: dict[str, object] | list[object]) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _rows(where: str, name: str, value: object) -> tuple[Mapping[str, object], ...]:
@@ -275,6 +287,8 @@ def _mapping(where: str, name: str, value: object) -> Mapping[str, object]:
 def _text(where: str, name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise _not_ours(where, f"{name} is no text")
+    if len(value) > _LONGEST_TEXT or not value.isprintable():
+        raise _not_ours(where, f"{name} is no text that can be shown: {value[:100]}")
     return value
 
 

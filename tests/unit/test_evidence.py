@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qualify import evidence, evidencejson, matrix
-from qualify.errors import ExitCode, RefusedError, UsageError
+from qualify.errors import EvidenceError, ExitCode, RefusedError, UsageError
 from qualify.matrix.model import Profile
 from qualify.opening import read_wheel
 from tests.support.line import NOW, Qualified, axpy, judged, qualified, write_matrix
@@ -264,3 +264,48 @@ def test_a_document_needs_report_and_facts_of_one_wheel_and_a_target_of_the_matr
     elsewhere = dataclasses.replace(proof.report, target="riscv64-sm90")
     with pytest.raises(UsageError, match="not in the matrix"):
         evidence.from_report(elsewhere, proof.facts, loaded, NOW)
+
+
+@pytest.mark.parametrize("depth", [50, 100, 500, 900, 2000, 100_000])
+@pytest.mark.parametrize("place", ["observations", "waivers", "report"])
+def test_what_is_nested_without_end_is_refused_in_words(made: Qualified, place: str, depth: int) -> None:
+    text = made.path.read_text()
+    before = {"observations": '"observations": []', "waivers": '"waivers": []', "report": '"python": ['}[place]
+    assert before in text
+    deep = "[" * depth + "]" * depth
+    after = before.replace("[]", f"[{deep}]") if "[]" in before else before + deep + ","
+    with pytest.raises(EvidenceError):
+        evidence.prove(
+            evidencejson.parse(text.replace(before, after, 1).encode(), "x"),
+            made.wheel,
+            matrix.load(made.path.parent.parent / "matrix.yaml"),
+        )
+
+
+def test_what_a_stranger_wrote_steers_no_terminal(made: Qualified) -> None:
+    steering = "\x1b[2Jqualified\u202e\n"
+    places: list[Callable[[dict[str, Any]], object]] = [
+        put("tool", "version", value=steering),
+        put("target", value=steering),
+        put("report", "verdict", value=steering),
+        put("report", "policy", "ceilings", "glibc", value=steering),
+        put("observations", value=[{"sha256": steering}]),
+        subject(name=steering),
+        kind(steering),
+    ]
+    good = made.path.read_text()
+    for change in places:
+        made.path.write_text(good)
+        edit(made.path, change)
+        with pytest.raises(EvidenceError) as caught:
+            prove(made)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 1500
+    long = EvidenceError("too-old", "x" * 10_000)
+    assert len(long.what) == 1001
+
+
+def test_a_refusal_crosses_a_process_whole() -> None:
+    error = EvidenceError("too-old", "what", where="where", expected="expected", action="action")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.reason, again.exit_code) == (str(error), "too-old", ExitCode.REFUSED)
