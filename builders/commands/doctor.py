@@ -42,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-container",
         action="store_true",
-        help="look inside a container of the target's image, and in the build's environment where it is made",
+        help="look inside a container of the target's image, and in the build's environment where it is made; "
+        "--engine docker does so too",
     )
     parser.add_argument("--make-image", action="store_true", help="with --in-container: make the image if need be")
     parser.add_argument("--static", action="store_true", help="do not run the build backend's hook")
@@ -64,10 +65,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     scratch = arguments.scratch or (
         loaded.folder(loaded.local.folders.scratch) if loaded.local.folders.scratch else Path(tempfile.gettempdir())
     )
+    # Who asks for the engine by name asks for what a build there would find, not for this host.
+    option = "--in-container" if arguments.in_container else "--engine docker"
+    arguments.in_container = arguments.in_container or arguments.engine == "docker"
     if arguments.in_container and (arguments.target is None or arguments.runtime):
-        raise UsageError(
-            "--in-container looks at a target's image", where="doctor", expected="a TARGET, without --runtime"
-        )
+        raise UsageError(f"{option} looks at a target's image", where="doctor", expected="a TARGET, without --runtime")
+    if arguments.in_container and arguments.engine == "local":
+        raise UsageError(f"{option} looks into a Docker engine", where="doctor", expected="no --engine local with it")
     if arguments.runtime:
         items = _look_at_runtime(loaded, arguments, look_in)
     elif arguments.target is None:

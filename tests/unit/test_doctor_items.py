@@ -187,3 +187,8 @@ def test_the_doctor_names_the_engine(tmp_path: Path, capsys: pytest.CaptureFixtu
     main(["doctor", "x86_64-sm90", "--matrix", str(loaded.path), "--static", "--json", "--engine", "docker"])
     items = {item["name"]: item for item in json.loads(capsys.readouterr().out)["items"]}
     assert items["engine"]["refuses"] is True
+    # What is asked for is the engine's: nothing of this host stands in for it.
+    assert (items["container"]["status"], items["container"]["refuses"]) == ("not looked at", True)
+    assert not {"nvcc", "c++", "cmake", "ninja", "python", "machine", "memory"} & items.keys()
+    main(["doctor", "x86_64-sm90", "--matrix", str(loaded.path), "--static", "--json", "--engine", "local"])
+    assert "c++" in {item["name"] for item in json.loads(capsys.readouterr().out)["items"]}

@@ -241,6 +241,11 @@ def test_a_container_needs_a_target(tmp_path: Path, capsys: pytest.CaptureFixtur
     loaded = sdist_matrix(tmp_path)
     assert main(["doctor", "--in-container", "--matrix", str(loaded.path)]) == 2
     assert "--in-container looks at a target's image" in capsys.readouterr().err
+    assert main(["doctor", "--engine", "docker", "--matrix", str(loaded.path)]) == 2
+    assert "--engine docker looks at a target's image" in capsys.readouterr().err
+    arguments = ["doctor", TARGET, "--in-container", "--engine", "local", "--matrix", str(loaded.path)]
+    assert main(arguments) == 2
+    assert "--in-container looks into a Docker engine" in capsys.readouterr().err
 
 
 def test_mirrors_of_this_site_stand_for_the_addresses_that_trees_name(
