@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
+from qualify.envelope import Signature
+from qualify.evidencedoc import Document, to_json
+from qualify.trust import entry as trusted_entry
+from qualify.trust import keyid_of, with_entry
 from tests.support.cubin import cubin
 from tests.support.elf import host_elf
 from tests.support.fatbin import containers, device_code, entry, fatbin, ptx
@@ -55,6 +61,43 @@ Dynamic: description
 words
 """
 
+_SHA256 = "0123456789abcdef" * 4
+_CLAIM = Document(
+    tool_version="0.1.0",
+    filename="axpy-0.1.0-py3-none-any.whl",
+    sha256=_SHA256,
+    size=2889,
+    target="x86_64-sm90",
+    profile="release",
+    matrix_sha256=_SHA256,
+    facts_sha256=_SHA256,
+    report={
+        "version": 3,
+        "wheel": "axpy-0.1.0-py3-none-any.whl",
+        "sha256": _SHA256,
+        "target": "x86_64-sm90",
+        "profile": "release",
+        "verdict": "qualified",
+        "findings": [],
+        "policy": {"compute_capability": "9.0", "ceilings": {"glibc": "2.39"}, "checks": {"ARC001": "error"}},
+        "policy_sha256": _SHA256,
+        "receipt": "",
+    },
+    made="2026-11-30T12:00:00+00:00",
+    expires="2027-11-30T12:00:00+00:00",
+    observations=({"sha256": _SHA256},),
+)
+_PUBLIC = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
+_DAY = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+def _trusted(*publics: str) -> bytes:
+    data = None
+    for public in publics:
+        data = with_entry(data, trusted_entry(keyid_of(public), public, "lab", _DAY, _DAY), "seed")
+    return data or b""
+
+
 #: Target -> its seeds.
 SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "zip": (
@@ -89,6 +132,11 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
         make_wheel(tag="cp311-abi3-linux_aarch64", files={"axpy.pth": "axpy\n", "axpy/k.fatbin": _CODE}),
         zip_bytes([m for m in wheel_members() if not m.name.endswith("RECORD")]),
     ),
+    "evidence": (
+        to_json(_CLAIM).encode(),
+        to_json(dataclasses.replace(_CLAIM, signature=Signature(keyid_of(_PUBLIC), bytes(range(64))))).encode(),
+    ),
+    "keys": (_trusted(_PUBLIC), _trusted(_PUBLIC, "00" * 32)),
     # bytes of one member, around which a wheel is made whose sums and RECORD are right
     "inside": (_LIBRARY, _CODE, cubin(90, ["k"]), _METADATA.encode(), struct.pack("<4s", b"!<ar") + b"ch>\n"),
 }

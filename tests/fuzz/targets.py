@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
-from qualify import factsjson, renderers
+from qualify import evidencejson, factsjson, policies, renderers, trust, vouching
 from qualify.errors import AssayError
 from qualify.facts import WheelFacts
 from qualify.judging import judge
@@ -32,6 +33,7 @@ LIMITS = Limits(
     entry_size=4 << 20,
     device_size=32 << 20,
 )
+_NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _CONTEXTS = (context(HOPPER, Profile.RELEASE), context(SPARK, Profile.UPSTREAM))
 
 
@@ -74,6 +76,20 @@ def _wheel(data: bytes) -> None:
     judged(facts)
 
 
+def _evidence(data: bytes) -> None:
+    """What is read is what stands there, byte for byte; and nothing that it claims ends in anything but a refusal."""
+    document = evidencejson.parse(data, "x")
+    assert evidencejson.to_json(document).encode() == data
+    policies.changes(document.asked(), {"checks": {}})
+    vouching.vouch(document, vouching.Demands(now=_NOW), "x")
+
+
+def _keys(data: bytes) -> None:
+    for key in trust.parse_file(data, "x").keys:
+        assert key.start < key.end
+        assert trust.keyid_of(key.public) == key.id
+
+
 def judged(facts: WheelFacts) -> None:
     """The facts through JSON and back, every check, and every renderer."""
     assert factsjson.from_json(json.loads(json.dumps(factsjson.to_json(facts)))) == facts
@@ -101,6 +117,8 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "ptx": _ptx,
     "text": _text,
     "wheel": _wheel,
+    "evidence": _evidence,
+    "keys": _keys,
     "inside": _inside,
 }
 
