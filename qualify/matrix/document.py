@@ -8,11 +8,12 @@ anything but text keeps that fact (:class:`Typed`), so that the caller can refus
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Path = tuple[str | int, ...]
@@ -92,7 +93,13 @@ def parse(text: str) -> Document:
         reader.problems.append(Problem(0, "", f"{len(text)} characters are more than a matrix has"))
         return reader.document({}, readable=False)
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ReusedAnchorWarning)
+            node = YAML(typ="safe", pure=True).compose(text)
+    except ReusedAnchorWarning:
+        # Which of the two is meant would be a guess.
+        reader.problems.append(Problem(0, "", "not YAML that can be read in one way: an anchor is named twice"))
+        return reader.document({}, readable=False)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         what = ", ".join(part for part in (error.context, error.problem) if part)

@@ -307,6 +307,7 @@ def test_each_wrong_entry_is_said_with_its_line(tmp_path: Path, name: str) -> No
         (b"keys: " + b"[" * 4000, "nested too deeply"),
         (b"#" * ((1 << 20) + 1), "larger than 1 MiB"),
         (b"keys: &a [*a]\n", ""),
+        (b"version: &a 1\nkeys: &a []\n", "an anchor is named twice"),
     ],
 )
 def test_what_is_no_file_of_keys_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
