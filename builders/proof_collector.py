@@ -315,7 +315,7 @@ def read_log(path: str, tree: str) -> dict[str, Any]:
     """
     last: dict[str, tuple[int, int, str]] = {}
     again = set()
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
         head = file.readline(1 << 16).strip()
         for line in file if os.path.getsize(path) <= MAX_LOG else ():
             parts = line.rstrip("\n").split("\t")
