@@ -49,6 +49,7 @@ class Recorded:
     measured: Measured
     new: bool  # False: the same values stood there already, and the file was not touched
     observation: Observation
+    vouched: str  # who signed the evidence, or "unsigned"
 
 
 def record(
@@ -106,12 +107,12 @@ def record(
         known = loaded.matrix.measured.get(target)
         if known is not None:
             _same(known, measured, target, path)
-            return Recorded(target, path, known, False, observation)
+            return Recorded(target, path, known, False, observation, evidence.voucher.state)
         after = insert(before.decode("utf-8"), target, measured).encode("utf-8")
         if path.read_bytes() != before:
             raise RefusedError("the matrix changed since it was read", where=str(path), action="look at it, run again")
         write_atomic(path, after)
-        return Recorded(target, path, measured, True, observation)
+        return Recorded(target, path, measured, True, observation, evidence.voucher.state)
 
 
 def to_json(recorded: Recorded) -> dict[str, Any]:
@@ -120,6 +121,7 @@ def to_json(recorded: Recorded) -> dict[str, Any]:
         "version": measuring.OBSERVATION_VERSION,
         "target": recorded.target,
         "new": recorded.new,
+        "evidence": recorded.vouched,
         "measured": recorded.measured.model_dump(mode="json"),
         "observation": measuring.to_json(recorded.observation),
     }
@@ -130,7 +132,11 @@ def lines(recorded: Recorded) -> list[str]:
     state = "recorded" if recorded.new else "recorded already, with the same values"
     values = recorded.measured.model_dump(mode="json")
     head = f"{recorded.path.name}: measured.{recorded.target}: {state}"
-    return [head, *(f"  {name}: {value or 'none'}" for name, value in values.items())]
+    return [
+        head,
+        f"  evidence: {recorded.vouched}",
+        *(f"  {name}: {value or 'none'}" for name, value in values.items()),
+    ]
 
 
 def _writable_matrix(path: Path) -> None:

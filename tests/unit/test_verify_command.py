@@ -528,8 +528,12 @@ def test_what_is_written_from_evidence_asks_the_same_of_it(
     assert lab.matrix.read_bytes() == before
     assert not (tmp_path / "index").exists()
     assert main(command) == 0, "unsigned, where nothing else is asked"
+    unsigned = capsys.readouterr().out
     lab.path.write_bytes(good)
     assert main([*command, "--signed", "--max-age", "2h"]) == 0
+    if name == "record":
+        assert "  evidence: unsigned\n" in unsigned
+        assert "  evidence: signed by the lab (key " in capsys.readouterr().out
     if name == "publish":
         (copy,) = (tmp_path / "index").rglob("*.evidence.json")
         assert copy.read_bytes() == good, "the signed file as it is"
