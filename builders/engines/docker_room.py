@@ -34,6 +34,7 @@ _ROOM = "/room"  # the work volume inside a container; dockerfiles/build.Dockerf
 _WHOLE = "whole"  # a file in a kept work volume: everything that the build is made of lies there
 _WAIT_SECONDS = 600  # for the end of a container whose output has ended
 _PROCESSES = 16_384  # the most that one step may have; a runaway ends before the engine's host does
+_CONFLICT = 409  # HTTP: the name is taken
 
 _SUMS = ".sums"  # in the work volume: what was put there since the last step, and must have arrived as it was
 
@@ -93,8 +94,27 @@ class DockerRoom:
     def _open_work(self) -> None:
         labels = {KIND: WORK, KEY: self._request.key} if self._keeps else self._labels
         self._client.volumes.create(self._work, labels=labels)
-        # Never started: through it the work volume is written and read.
-        self._door = self._create(Step("door", ("true",)))
+        # Never started: through it the work volume is written and read.  Of a kept one it has the volume's name, which
+        # an engine gives once: builds whose claims lie in two stores still meet here.
+        try:
+            self._door = self._create(Step("door", ("true",)), name=self._work if self._keeps else None)
+        except APIError as error:
+            if error.status_code != _CONFLICT or not self._keeps:
+                raise
+            raise self._taken() from error
+
+    def _taken(self) -> UnavailableError:
+        """Another build on this engine has the work volume open."""
+        self._keeps = True  # nothing of the other's is removed
+        owner = ""
+        with contextlib.suppress(*GONE, APIError):
+            owner = str(self._client.containers.get(self._work).labels.get(OWNER, ""))
+        return UnavailableError(
+            f"another build has the build folder open: {f'process {owner}' if owner else 'nobody knows which'}",
+            where=f"docker: volume {self._work}",
+            expected="one build of a plan at a time on an engine",
+            action=f"wait for it; if that process is gone, remove its container {self._work}",
+        )
 
     def _drop_work(self) -> None:
         if self._door is not None:
@@ -201,7 +221,7 @@ class DockerRoom:
             with contextlib.suppress(*GONE):
                 self._client.volumes.get(self._work).remove(force=True)
 
-    def _create(self, step: Step, sums: str = "") -> Any:
+    def _create(self, step: Step, sums: str = "", name: str | None = None) -> Any:
         environment = dict(step.environment)
         if step.prepares:
             environment = {**self._network.environment_inside(), **environment}
@@ -214,7 +234,8 @@ class DockerRoom:
             limits.update(nano_cpus=request.cores * 10**9)
         return self._client.containers.create(
             self.image,
-            ["/bin/sh", "-c", WRAPPER, step.name, self._mark, sums, *step.command],
+            name=name,
+            command=["/bin/sh", "-c", WRAPPER, step.name, self._mark, sums, *step.command],
             entrypoint=[],
             platform=PLATFORMS[self.machine],
             user=f"{_USER}:{_USER}",

@@ -310,3 +310,28 @@ def test_no_thread_of_a_watch_stays(engine: DockerEngine) -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.1)
     assert threading.active_count() <= before
+
+
+def test_a_kept_build_folder_is_open_for_one_build_at_a_time(engine: DockerEngine, client: docker.DockerClient) -> None:
+    """Whatever store their claims lie in: two cache folders may share an engine."""
+    asked = replace(request(), key=secrets.token_hex(32))
+    volume = f"wheel-assay-work-{asked.key[:16]}"
+    try:
+        with engine.open(asked, Heard()) as room:
+            heard(room, shell("echo mine > /room/mark"))
+            with (
+                pytest.raises(UnavailableError, match="another build has the build folder open: process ") as refused,
+                engine.open(replace(asked, build_id="x86_64-sm90-other"), Heard()),
+            ):
+                raise AssertionError("it was opened twice")
+            assert refused.value.where == f"docker: volume {volume}"
+            assert volume in refused.value.action
+            assert heard(room, shell("cat /room/mark")) == ["mine"]
+            room.keep()
+        with engine.open(replace(asked, resume=True), Heard()) as room:
+            assert room.resumed
+            assert heard(room, shell("cat /room/mark")) == ["mine"]
+            room.discard()
+    finally:
+        with contextlib.suppress(docker.errors.NotFound):
+            client.volumes.get(volume).remove(force=True)

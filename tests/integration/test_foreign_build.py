@@ -1,4 +1,4 @@
-"""The example, changed by a patch: what copies a binary into the build is refused, what strips its own is not."""
+"""The example, changed by a patch: what copies a binary into the build, strips its own, or takes too much memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSTALL = "            subprocess.check_call(install, cwd=self.build_temp)\n"
 TARGET = "x86_64-sm90"
 
 
-def build(folder: Path, file: str, before: str, after: str) -> subprocess.CompletedProcess[str]:
+def build(folder: Path, file: str, before: str, after: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Build the example with one change, as a patch of its pin."""
     text = (EXAMPLE / "source" / file).read_text(encoding="utf-8")
     assert text.count(before) == 1
@@ -39,7 +39,7 @@ def build(folder: Path, file: str, before: str, after: str) -> subprocess.Comple
     patches = f"  patches: [{{file: change.patch, sha256: {sha256}, reason: a change for this test}}]\n"
     (folder / "matrix.yaml").write_text(matrix.replace(pinned, pinned + patches), encoding="utf-8")
     command = [sys.executable, "-m", "builders", "build", TARGET, "--engine", "docker"]
-    options = ["--matrix", str(folder / "matrix.yaml"), "--out", str(folder / "out")]
+    command += ["--matrix", str(folder / "matrix.yaml"), "--out", str(folder / "out")]
     return subprocess.run([*command, *options], capture_output=True, text=True, timeout=900, check=False)
 
 
@@ -88,3 +88,22 @@ def test_a_part_that_cmake_says_it_leaves_out(tmp_path: Path) -> None:
     assert done.returncode == 5, done.stderr
     assert "Not building axpy_fp4 as no compatible archs" in done.stderr
     assert "build.configure.expected and the target's not_built" in done.stderr
+
+
+def test_two_steps_that_have_no_room_beside_each_other(tmp_path: Path) -> None:
+    """Killed with two jobs, and built with one in the same command and the same build folder."""
+    last = "axpy_extension(_host csrc/host.cpp)\n"
+    eat = "b = b'x' * 800_000_000; __import__('time').sleep(4)"
+    hungry = "".join(
+        f'add_custom_target(eat{index} COMMAND python3 -c "{eat}" VERBATIM)\nadd_dependencies(_C eat{index})\n'
+        for index in (1, 2)
+    )
+    done = build(tmp_path, "CMakeLists.txt", last, last + hungry, "--jobs", "2", "--memory", "1.2")
+    assert done.returncode == 0, done.stderr
+    assert "killed for memory with 2 jobs, at a peak of 1.2 GB; again in the same build folder with 1" in done.stderr
+    (path,) = (tmp_path / "out").glob("*.receipt.json")
+    tries = json.loads(path.read_text(encoding="utf-8"))["tries"]
+    assert [(each["jobs"], each["killed_for_memory"], each["code"] == 0) for each in tries] == [
+        (2, True, False),
+        (1, False, True),
+    ]
