@@ -20,6 +20,7 @@ from packaging.version import Version
 
 from qualify.facts import VersionModule, WheelFacts, installed_path
 from qualify.matrix.model import BUILD_MODES, Matrix, Pin, SdistSource
+from qualify.pinblock import PinBlock
 from qualify.provenance import Receipt
 
 SHORTEST_COMMIT = 7  # fewer hex digits name no commit
@@ -304,6 +305,18 @@ def identity_of_pin(matrix: Matrix, origin: str = "pin") -> Identity:
         notes=(),
         sdist=pin.source.sha256 if isinstance(pin.source, SdistSource) else "",
         patches=tuple(patch.sha256 for patch in pin.patches),
+    )
+
+
+def identity_of_block(block: PinBlock, labels: Sequence[str] = (), origin: str = "block") -> Identity:
+    """What a pin's block in a Markdown file names.  The commit is its own line; a suffix of the distribution's version
+    says how the recorded build was made, and what is compared with it need not be made so."""
+    identity = identity_of_version(block.distribution_version, labels, origin=origin)
+    return replace(
+        identity,
+        commit=block.commit,
+        commit_origin=f"{block.project}_commit",
+        runtime=block.runtime_version,
     )
 
 

@@ -8,28 +8,42 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qualify.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from qualify.identity import Grade
 
 HELP = "compare two builds by their commit: version strings, wheels, environments or pins"
 
 IDENTITY_VERSION = 1
+#: How an identity can be learned, the lowest first; the words of :class:`qualify.identity.Grade`.
+GRADES = ("self-reported", "metadata", "version-module", "import", "content", "bytes")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    what = "*.whl, *.yaml (its pin), a folder or an interpreter (that environment), else a version string"
+    what = (
+        "*.whl, *.yaml (its pin), *.md (its block), http(s)://… (its /version), a folder or an interpreter (that "
+        "environment), else a version string"
+    )
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("--against", required=True, metavar="B", help="the same; what A has to be")
     parser.add_argument("--label", action="append", default=[], help="a declared label in a local version; repeatable")
     parser.add_argument("--accept-mode", action="append", default=[], metavar="MODE", help="build modes that count")
     parser.add_argument("--accept-toolkit", action="append", default=[], metavar="CUNNN", help="toolkits that count")
     parser.add_argument("--project", default="", metavar="NAME", help="the distribution to look for in an environment")
+    parser.add_argument(
+        "--at-least",
+        choices=GRADES,
+        default=GRADES[0],
+        help="how A must have been learned; one that was learned in a lower way is not decided (default: any)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    from qualify.identity import Policy, compare, decide
+    from qualify.identity import Decision, Grade, Policy, compare, decide
     from qualify.matrix.model import BUILD_MODES
 
     for mode in arguments.accept_mode:
@@ -38,6 +52,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     a, b = _identities((arguments.a, arguments.against), arguments.label, arguments.project)
     modes = tuple(arguments.accept_mode) or b.accepts or Policy().build_modes
     decision = decide(a, b, Policy(modes, tuple(arguments.accept_toolkit)))
+    wanted = next(grade for grade in Grade if _word(grade) == arguments.at_least)
+    if decision.accepted and a.grade < wanted:
+        decision = Decision(None, f"A was learned by {_word(a.grade)}, and {_word(wanted)} is asked at least")
     comparison = compare(a, b)
     code = {True: ExitCode.OK, False: ExitCode.REJECTED, None: ExitCode.UNVERIFIED}[decision.accepted]
     if arguments.json:
@@ -66,8 +83,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _plain(identity: Any) -> dict[str, Any]:
     value = asdict(identity)
-    value["grade"] = identity.grade.name.lower().replace("_", " ")
+    value["grade"] = _word(identity.grade)
     return value
+
+
+def _word(grade: Grade) -> str:
+    return grade.name.lower().replace("_", "-")
 
 
 def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> list[Any]:
@@ -83,26 +104,46 @@ def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> li
 
 
 def _identity(text: str, labels: Sequence[str], module: str, project: str, matrix: Any) -> Any:
-    from qualify.identity import identity_of_pin, identity_of_version, identity_of_wheel
+    from qualify.identity import (
+        identity_of_block,
+        identity_of_pin,
+        identity_of_version,
+        identity_of_wheel,
+        with_receipt,
+    )
 
     if matrix is not None:
         return identity_of_pin(matrix.matrix, origin=f"pin of {Path(text).name}")
     if text.endswith(".whl"):
+        from qualify import provenance
         from qualify.opening import read_wheel
 
-        return identity_of_wheel(read_wheel(Path(text)), module, labels)
-    if text.startswith(("http://", "https://")) or text.endswith(".md"):
-        raise UsageError(
-            "this kind of thing isn't read",
-            where=text,
-            expected="a wheel, a matrix, an environment or a version string",
-            action="pass the version that it states",
-        )
+        facts = read_wheel(Path(text))
+        return with_receipt(identity_of_wheel(facts, module, labels), facts, provenance.beside(Path(text)))
+    if text.startswith(("http://", "https://")):
+        from qualify.served import identity_of_server
+
+        return identity_of_server(text, labels)
+    if text.endswith(".md"):
+        return identity_of_block(_block(Path(text), project), labels, origin=f"block of {Path(text).name}")
     if _is_environment(Path(text)):
         from qualify.environments import identity_of_environment
 
         return identity_of_environment(Path(text), project, module, labels)
     return identity_of_version(text, labels)
+
+
+def _block(path: Path, project: str) -> Any:
+    from qualify import pinblock
+
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(pinblock.MAX_SIZE + 1)
+    except OSError as error:
+        raise UsageError(
+            error.strerror or str(error), where=str(path), expected="a Markdown file with a pin"
+        ) from error
+    return pinblock.read(data, str(path), project)
 
 
 def _is_environment(path: Path) -> bool:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from qualify.cli import main
+from qualify.commands.identity import GRADES
 from qualify.environments import identity_of_environment
-from qualify.errors import UsageError
+from qualify.errors import UnavailableError, UsageError
+from qualify.identity import Grade
+from qualify.opening import read_wheel
+from qualify.provenance import path_for
+from qualify.served import identity_of_server
+from tests.support.receipt import receipt_document
 from tests.support.wheel import make_wheel, wheel_filename
 from tests.unit.test_matrix_loader import ROOT
 from tests.unit.test_matrix_refusals import GOOD
@@ -79,14 +89,105 @@ def test_a_wheel_against_the_pin(folder: Path, capsys: pytest.CaptureFixture[str
     )
 
 
-@pytest.mark.parametrize("text", ["http://localhost/version", "pin.md"])
-def test_what_is_not_read_is_said(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["identity", text, "--against", BUILT]) == 2
-    assert capsys.readouterr().err == (
-        f"error: {text}: this kind of thing isn't read\n"
-        "  expected: a wheel, a matrix, an environment or a version string\n"
-        "  to do: pass the version that it states\n"
-    )
+def test_a_receipt_beside_a_wheel_says_how_it_was_built(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / wheel_filename()).write_bytes(make_wheel())
+    facts = read_wheel(folder / wheel_filename())
+    path_for(folder / wheel_filename()).write_text(json.dumps(receipt_document(facts)))
+    assert main(["identity", wheel_filename(), "--against", "matrix.yaml"]) == 0
+    assert capsys.readouterr().out.endswith("build mode source\n")
+
+
+@contextmanager
+def served(status: int, body: bytes, stall: float = 0.0) -> Iterator[str]:
+    """A server on loopback that gives one answer to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/version" else 404)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            over.wait(stall)
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    over = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_server_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with served(200, json.dumps({"version": BUILT}).encode()) as url:
+        assert main(["identity", url, "--against", f"{BUILT}.precompiled"]) == 0
+        assert main(["identity", f"{url}/version", "--against", BUILT, "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+        assert (answer["a"]["grade"], answer["a"]["origin"]) == ("self-reported", f"{url}/version")
+        assert main(["identity", url, "--against", BUILT, "--at-least", "import"]) == 3
+        assert capsys.readouterr().out.endswith(
+            "not decided: A was learned by self-reported, and import is asked at least\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (404, b"{}", "status 404"),
+        (302, b"", "status 302"),
+        (200, b"<html>0.33.0</html>", "the body is no {"),
+        (200, b'{"version": 5}', "the version is no text"),
+        (200, b'{"version": "' + b"1" * 300 + b'"}', "the version is no text"),
+        (200, b" " * (70 << 10), "more than 64 KiB"),
+        (200, b'{"version": "dev"}', '"dev" is no PEP 440 version'),
+    ],
+)
+def test_an_answer_that_states_no_version(
+    status: int, body: bytes, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(status, body) as url:
+        assert main(["identity", url, "--against", BUILT]) == 3
+    assert why in capsys.readouterr().out
+
+
+def test_a_server_that_is_not_there_and_one_that_never_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    with served(200, b"") as url:
+        pass
+    assert main(["identity", url, "--against", BUILT]) == 4
+    assert capsys.readouterr().err.startswith(f"error: {url}: no answer: ")
+    with served(200, b"", stall=30) as url, pytest.raises(UnavailableError, match="no answer: "):
+        identity_of_server(url, seconds=0.3)
+
+
+@pytest.mark.parametrize("url", ["http://", "https://u:p@host", "http://host:port", "http://host/?a=b"])
+def test_what_is_no_address_of_a_server(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["identity", url, "--against", BUILT]) == 2
+    assert "no address" in capsys.readouterr().err
+
+
+def test_the_block_of_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commit = "e126687a9" + "0" * 31
+    lines = [f"vllm_commit = {commit}", f"vllm_runtime_version = {BUILT}"]
+    lines += [f"vllm_distribution_version = {BUILT}.precompiled", "flashinfer_version = 0.7.2"]
+    (folder / "PIN.md").write_text("\n".join(["# Pin", "", *lines, ""]))
+    assert main(["identity", BUILT, "--against", "PIN.md"]) == 0
+    assert "precompiled (block of PIN.md)" in capsys.readouterr().out
+    assert main(["identity", f"{BUILT}.precompiled", "--against", "PIN.md"]) == 1
+    (folder / "PIN.md").write_text("\n".join(lines[:3]))
+    assert main(["identity", BUILT, "--against", "PIN.md"]) == 2
+    assert main(["identity", BUILT, "--against", "none.md"]) == 2
+    assert "none.md: No such file or directory" in capsys.readouterr().err
+
+
+def test_the_words_of_the_grades() -> None:
+    assert tuple(grade.name.lower().replace("_", "-") for grade in Grade) == GRADES
 
 
 def test_an_unknown_build_mode_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
