@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualify.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from qualify.content import Content
+    from qualify.facts import WheelFacts
     from qualify.identity import Grade
 
 HELP = "compare two builds by their commit: version strings, wheels, environments or pins"
 
 IDENTITY_VERSION = 1
+_SHOWN = 10  # files of one kind
 #: How an identity can be learned, the lowest first; the words of :class:`qualify.identity.Grade`.
 GRADES = ("self-reported", "metadata", "version-module", "import", "content", "bytes")
 
@@ -39,6 +43,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=GRADES[0],
         help="how A must have been learned; one that was learned in a lower way is not decided (default: any)",
     )
+    parser.add_argument(
+        "--against-source",
+        type=Path,
+        metavar="TREE",
+        help="hold every Python file of the wheel A against this source tree; then A is learned by content",
+    )
+    parser.add_argument(
+        "--generated",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="Python files that no tree holds, beside project.generated of a matrix that is named; repeatable",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
 
@@ -49,9 +66,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for mode in arguments.accept_mode:
         if mode not in BUILD_MODES:
             raise UsageError(f'"{mode}" is no build mode', where="--accept-mode", expected=", ".join(BUILD_MODES))
-    a, b = _identities((arguments.a, arguments.against), arguments.label, arguments.project)
+    (a, b), generated = _identities((arguments.a, arguments.against), arguments.label, arguments.project)
+    content = None
+    if arguments.against_source is not None:
+        listed = {**generated, **dict.fromkeys(arguments.generated, "")}
+        content = _content(arguments.a, arguments.against_source, listed)
+        if content.same:
+            a = replace(a, grade=max(a.grade, Grade.CONTENT))
     modes = tuple(arguments.accept_mode) or b.accepts or Policy().build_modes
     decision = decide(a, b, Policy(modes, tuple(arguments.accept_toolkit)))
+    if content is not None and not content.same and decision.accepted is not False:
+        word = "differs from" if content.same is False else "could not be held against"
+        decision = Decision(content.same, f"its content {word} {content.tree}: {content.summary}")
     wanted = next(grade for grade in Grade if _word(grade) == arguments.at_least)
     if decision.accepted and a.grade < wanted:
         decision = Decision(None, f"A was learned by {_word(a.grade)}, and {_word(wanted)} is asked at least")
@@ -67,6 +93,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             "differences": [asdict(difference) for difference in comparison.differences],
             "accepted": decision.accepted,
             "decision": decision.reason,
+            "content": None if content is None else {"same": content.same, **asdict(content)},
         }
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
         return code
@@ -74,11 +101,45 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for difference in comparison.differences:
         for value, origin in ((difference.a, difference.a_origin), (difference.b, difference.b_origin)):
             lines.append(f"  {difference.field}: {value or 'none'} ({origin})")
+    if content is not None:
+        lines.append(f"content: {content.summary}")
+        lines += _listed(content)
     word = {True: "accepted", False: "refused", None: "not decided"}[decision.accepted]
     lines.append(f"{word}: {decision.reason}")
     lines += [f"note: {one.origin}: {note}" for one in (a, b) for note in one.notes]
     sys.stdout.write("\n".join(lines) + "\n")
     return code
+
+
+def _listed(content: Content) -> list[str]:
+    """The files that differ, the first of each kind, and patterns that fit nothing."""
+    lines = []
+    for word, paths in (
+        ("changed", content.changed),
+        ("not in the tree", content.unknown),
+        ("left out", content.left_out),
+        ("not read", content.unread),
+    ):
+        lines += [f"  {word}: {path!r}" if not path.isprintable() else f"  {word}: {path}" for path in paths[:_SHOWN]]
+        if len(paths) > _SHOWN:
+            lines.append(f"  {word}: {len(paths) - _SHOWN} more")
+    return [*lines, *(f"  nothing fits {pattern}" for pattern in content.unused)]
+
+
+def _content(text: str, tree: Path, generated: Mapping[str, str]) -> Content:
+    from qualify.content import compare_with_tree
+
+    if not text.endswith(".whl"):
+        raise UsageError("holds no files", where=text, expected="a wheel as A, with --against-source")
+    return compare_with_tree(_facts(Path(text)), tree, generated)
+
+
+@lru_cache(maxsize=2)
+def _facts(path: Path) -> WheelFacts:
+    """Of a wheel; read once, though it is asked for its version and for its content."""
+    from qualify.opening import read_wheel
+
+    return read_wheel(path)
 
 
 def _plain(identity: Any) -> dict[str, Any]:
@@ -91,8 +152,9 @@ def _word(grade: Grade) -> str:
     return grade.name.lower().replace("_", "-")
 
 
-def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> list[Any]:
-    """Both sides; a matrix on one of them says where the other's version module lies and which labels there are."""
+def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> tuple[list[Any], Mapping[str, str]]:
+    """Both sides, and which Python files no tree holds; a matrix on one side says so, where the other's version module
+    lies, and which labels there are."""
     from qualify.matrix import LoadedMatrix, load
 
     matrices: dict[str, LoadedMatrix] = {text: load(Path(text)) for text in texts if text.endswith((".yaml", ".yml"))}
@@ -100,7 +162,8 @@ def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> li
     declared = [*labels, *(t.label for m in matrices.values() for t in m.matrix.targets.values() if t.label)]
     module = known.matrix.project.version_module if known else ""
     name = project or (known.matrix.project.name if known else "")
-    return [_identity(text, declared, module, name, matrices.get(text)) for text in texts]
+    generated = known.matrix.project.generated if known else {}
+    return [_identity(text, declared, module, name, matrices.get(text)) for text in texts], generated
 
 
 def _identity(text: str, labels: Sequence[str], module: str, project: str, matrix: Any) -> Any:
@@ -116,9 +179,8 @@ def _identity(text: str, labels: Sequence[str], module: str, project: str, matri
         return identity_of_pin(matrix.matrix, origin=f"pin of {Path(text).name}")
     if text.endswith(".whl"):
         from qualify import provenance
-        from qualify.opening import read_wheel
 
-        facts = read_wheel(Path(text))
+        facts = _facts(Path(text))
         return with_receipt(identity_of_wheel(facts, module, labels), facts, provenance.beside(Path(text)))
     if text.startswith(("http://", "https://")):
         from qualify.served import identity_of_server

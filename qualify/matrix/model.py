@@ -16,6 +16,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 DottedVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]*$")]
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+Reason = Annotated[str, StringConstraints(min_length=8)]
 SonamePattern = Annotated[str, StringConstraints(pattern=r"^[^\s/]+$")]
 TargetId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+-sm[0-9]+[af]?$")]
 
@@ -113,9 +114,6 @@ def _sdist_or_git(value: Any) -> str:
     return _SDIST if isinstance(value, SdistSource) else _GIT
 
 
-Reason = Annotated[str, StringConstraints(min_length=8)]
-
-
 class Patch(Strict):
     """A change to the tree that is part of the pin; patches are applied in the order in which they stand."""
 
@@ -150,6 +148,8 @@ class Project(Strict):
     name: Word  # normalised project name, "vllm"
     import_name: NonEmpty
     version_module: str  # "vllm/_version.py"
+    # Python members that no source tree holds: written by the build, or taken from elsewhere; fnmatch pattern -> why
+    generated: dict[str, Reason] = Field(default_factory=dict)
 
 
 class Base(Strict):

@@ -137,6 +137,9 @@ def run_everything(folder: Path) -> None:
     path.write_text(path.read_text().replace("    machine: x86_64", f"    {control}\n    machine: x86_64"))
     assert qualify(["check", *of_target]) == 3, "a wheel is no control of itself"
     assert qualify(["inspect", str(made.wheel)]) == 0
+    (folder / "tree" / "axpy").mkdir(parents=True)
+    against = ["--against", str(path), "--against-source", str(folder / "tree")]
+    assert qualify(["identity", str(made.wheel), *against]) == 1, "an empty tree"
     for name in ("sdist", "git"):
         (folder / name).mkdir()
     (folder / "copy" / "sub").mkdir(parents=True)
