@@ -17,7 +17,10 @@ from builders.plan import Plan
 from builders.planning import make_plan
 from builders.source import open_source
 from builders.source_model import Source
+from qualify.content import compare_with_tree
+from qualify.fetching import Fetcher
 from qualify.matrix import LoadedMatrix, load
+from qualify.opening import read_wheel
 from tests.unit.builders_support import make_tool
 from tests.unit.test_toolsearch import interpreter_without_headers
 
@@ -192,3 +195,11 @@ def test_four_absences_at_once_on_the_real_tree(
     assert items["ninja"]["status"] == "not on PATH"
     assert items["ninja"]["path"] == str(tmp_path / "hidden/ninja")
     assert items["Python.h"]["status"] != "found"
+
+
+def test_the_released_wheel_holds_the_python_files_of_its_sdist(opened: tuple[LoadedMatrix, Source]) -> None:
+    loaded, source = opened
+    target = loaded.matrix.targets["x86_64-sm90"]
+    wheel = Fetcher().fetch_wheel("vllm==0.33.0", target.machine, target.python[0], glibc=target.ceilings.glibc)
+    found = compare_with_tree(read_wheel(wheel), source.tree, loaded.matrix.project.generated)
+    assert (found.same, found.equal, len(found.generated), found.unused) == (True, 2991, 240, ())
