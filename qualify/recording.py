@@ -3,41 +3,42 @@
 Only proven evidence comes this far, and the values are measured here and now; there is no way to hand them in.  A
 value that stands there already is compared and never overwritten: a difference is drift.
 
-The file keeps every byte outside the new entry.  The YAML reader is used to find the place, the entry is put in
-as text, and the result is read again and held against what was meant before it is written.
+The file keeps every byte outside the entry (:mod:`qualify.measuredtext`).  A wrong measurement is replaced only by a
+correction that says why and by whom; what stood there goes into the history (:mod:`qualify.history`).
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
-
 from qualify import evidence as statements
-from qualify import identity, matrix, measuring
+from qualify import history, identity, matrix, measuring
 from qualify.controls import Controls
-from qualify.errors import AssayError, ConfigurationError, DriftError, RefusedError, UsageError
+from qualify.errors import AssayError, DriftError, RefusedError, UsageError
 from qualify.evidence import Demands, Evidence, ReadProgress
 from qualify.files import locked, write_atomic
 from qualify.matrix import LoadedMatrix
 from qualify.matrix.model import Measured
+from qualify.measuredtext import ORDER, insert, replace
 from qualify.measuring import Observation
 from qualify.probes import Runner
 from qualify.report import Verdict
 
 _LOCK_SECONDS = 600.0  # a recorder proves and measures while it holds the matrix
-_PRINTABLE = re.compile(r"[\x20-\x7e]*")
-_ORDER = tuple(Measured.model_fields)
 # What an entry says beside the values: how and when they were learned.  A second measurement differs in these.
 _CIRCUMSTANCES = ("how", "when")
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Why a recorded measurement is replaced, and who says so."""
+
+    reason: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Recorded:
     new: bool  # False: the same values stood there already, and the file was not touched
     observation: Observation
     vouched: str  # who signed the evidence, or "unsigned"
+    replaced: Measured | None = None  # what a correction took out; it stands in the history
 
 
 def record(
@@ -63,6 +65,7 @@ def record(
     find_links: Sequence[Path] = (),
     accept_overridden: bool = False,
     control: Path | None = None,
+    correct: Correction | None = None,
     demands: Demands | None = None,
     now: datetime,
     progress: ReadProgress | None = None,
@@ -70,6 +73,7 @@ def record(
     """Prove the evidence, measure the wheel, and write the values for ``target``.
 
     :param accept_overridden: take a wheel that only waivers let through; the entry says so.
+    :param correct: replace what is recorded, at the same commit, and keep it in the history.
     :param control: where the control that the matrix names lies on this machine; None: where the matrix says.
     :param demands: which signature and age the evidence must have; None: none is looked at.
     :param runner: where the wheel is installed and imported; None: nothing runs, the version module counts.
@@ -105,14 +109,27 @@ def record(
         _accepted(observation, evidence, loaded)
         measured = _entry(observation, evidence)
         known = loaded.matrix.measured.get(target)
-        if known is not None:
+        if correct is not None:
+            _correctable(known, measured, target, path)
+        if known is not None and (correct is None or not _differing(known, measured)):
             _same(known, measured, target, path)
             return Recorded(target, path, known, False, observation, evidence.voucher.state)
-        after = insert(before.decode("utf-8"), target, measured).encode("utf-8")
+        write = insert if known is None else replace
+        after = write(before.decode("utf-8"), target, measured).encode("utf-8")
         if path.read_bytes() != before:
             raise RefusedError("the matrix changed since it was read", where=str(path), action="look at it, run again")
+        if known is not None and correct is not None:
+            # First the history: what a kill leaves is a line too many for a moment, and never a value that is lost.
+            history.append(path, _corrected(known, measured, target, correct, now))
         write_atomic(path, after)
-        return Recorded(target, path, measured, True, observation, evidence.voucher.state)
+        return Recorded(target, path, measured, True, observation, evidence.voucher.state, known)
+
+
+def _corrected(known: Measured, measured: Measured, target: str, correct: Correction, now: datetime) -> history.Entry:
+    when = now.astimezone(UTC).isoformat(timespec="seconds")
+    # Without its own time, which a second try would have differently.
+    after = measured.model_dump(mode="json", exclude={"when"})
+    return history.Entry(when, "corrected", target, correct.by, correct.reason, known.model_dump(mode="json"), after)
 
 
 def to_json(recorded: Recorded) -> dict[str, Any]:
@@ -121,6 +138,7 @@ def to_json(recorded: Recorded) -> dict[str, Any]:
         "version": measuring.OBSERVATION_VERSION,
         "target": recorded.target,
         "new": recorded.new,
+        "replaced": None if recorded.replaced is None else recorded.replaced.model_dump(mode="json"),
         "evidence": recorded.vouched,
         "measured": recorded.measured.model_dump(mode="json"),
         "observation": measuring.to_json(recorded.observation),
@@ -130,6 +148,8 @@ def to_json(recorded: Recorded) -> dict[str, Any]:
 def lines(recorded: Recorded) -> list[str]:
     """The same for people."""
     state = "recorded" if recorded.new else "recorded already, with the same values"
+    if recorded.replaced is not None:
+        state = f"corrected; what stood there is kept in {history.path_for(recorded.path).name}"
     values = recorded.measured.model_dump(mode="json")
     head = f"{recorded.path.name}: measured.{recorded.target}: {state}"
     return [
@@ -238,125 +258,36 @@ def _entry(observation: Observation, evidence: Evidence) -> Measured:
     )
 
 
+def _differing(known: Measured, measured: Measured) -> list[str]:
+    """Each value that differs, with both; circumstances are none."""
+    return [
+        f"{name}: recorded {getattr(known, name)!r}, measured {getattr(measured, name)!r}"
+        for name in ORDER
+        if name not in _CIRCUMSTANCES and getattr(known, name) != getattr(measured, name)
+    ]
+
+
 def _same(known: Measured, measured: Measured, target: str, path: Path) -> None:
-    lines = []
-    for name in _ORDER:
-        old, new = getattr(known, name), getattr(measured, name)
-        if old != new and name not in _CIRCUMSTANCES:
-            lines.append(f"{name}: recorded {old!r}, measured {new!r}")
-    if lines:
+    if lines := _differing(known, measured):
         raise DriftError(
             "; ".join(lines),
             where=f"{path.name}: measured.{target}",
             expected="the recorded values",
-            action="find out which of the two is right; nothing was written",
+            action="find out which of the two is right; nothing was written (a wrong record: --correct)",
         )
 
 
-# -- the text --------------------------------------------------------------------------------------------------
-
-
-def insert(text: str, target: str, measured: Measured) -> str:
-    """The matrix's text with one more entry under ``measured:``; every other character stays.
-
-    :raises ConfigurationError: the file is written in a way that leaves no safe place for it.
-    """
-    values = {name: str(getattr(measured, name)) for name in _ORDER}
-    if measured.verdict == "qualified":
-        del values["verdict"]  # an entry says it only where it is not so
-    for name, value in values.items():
-        if not _PRINTABLE.fullmatch(value):
-            raise RefusedError(f"{name} is {value!r}", where=target, expected="printable ASCII")
-    root = _compose(text)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    key, node = _child(root, "measured")
-    if node is None:
-        result = _after(text, _end(root), _block("measured", {target: values}, 0, newline), newline)
-    elif key is not None and isinstance(node, MappingNode) and node.value and node.flow_style:
-        result = _into_flow(text, node, target, values)
-    elif key is not None and isinstance(node, MappingNode) and node.value:
-        indent = node.value[0][0].start_mark.column
-        result = _after(text, _end(node), _block(target, values, indent, newline), newline)
-    elif key is not None and (isinstance(node, MappingNode) or node.tag == "tag:yaml.org,2002:null"):
-        start, end = node.start_mark.index, node.end_mark.index
-        # ``measured: {}  # a comment``: the braces go, the comment stays on its line.
-        cut = text[:start].rstrip(" ") + text[end:] if end > start else text
-        place = key.end_mark.index
-        result = _after(cut, place, _block(target, values, key.start_mark.column + 2, newline), newline)
-    else:
-        raise _no_place("measured is no mapping")
-    _verify(text, result, target, values)
-    return result
-
-
-def _compose(text: str) -> MappingNode:
-    try:
-        root = YAML(typ="rt", pure=True).compose(text)
-    except YAMLError as error:
-        raise _no_place(f"not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(root, MappingNode) or root.flow_style:
-        raise _no_place("the top level is no block of keys")
-    return root
-
-
-def _child(root: MappingNode, name: str) -> tuple[Node | None, Node | None]:
-    for key, value in root.value:
-        if isinstance(key, ScalarNode) and key.value == name:
-            return key, value
-    return None, None
-
-
-def _end(node: Node) -> int:
-    """Where the last scalar or flow collection below a block node ends: its own mark runs on over comments."""
-    while isinstance(node, CollectionNode) and node.value and not node.flow_style:
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    if isinstance(node, ScalarNode) and node.style in ("|", ">"):
-        raise _no_place("the entry before it is a block of text")
-    return int(node.end_mark.index)
-
-
-def _after(text: str, place: int, block: str, newline: str) -> str:
-    """Put ``block`` on the lines after the one that holds ``place``."""
-    end = text.find("\n", place)
-    if end < 0:
-        return text + newline + block
-    return text[: end + 1] + block + text[end + 1 :]
-
-
-def _block(key: str, content: Mapping[str, object], indent: int, newline: str) -> str:
-    lines = f"{' ' * indent}{key}:{newline}"
-    for name, value in content.items():
-        if isinstance(value, Mapping):
-            lines += _block(name, value, indent + 2, newline)
-        else:
-            # A JSON string of printable ASCII is a double-quoted YAML string.
-            lines += f"{' ' * (indent + 2)}{name}: {json.dumps(value)}{newline}"
-    return lines
-
-
-def _into_flow(text: str, node: MappingNode, target: str, values: Mapping[str, str]) -> str:
-    place = int(node.value[-1][1].end_mark.index)
-    inner = ", ".join(f"{name}: {json.dumps(value)}" for name, value in values.items())
-    return f"{text[:place]}, {target}: {{{inner}}}{text[place:]}"
-
-
-def _verify(before: str, after: str, target: str, values: Mapping[str, str]) -> None:
-    """Read both texts: nothing may differ but the one entry, and what is outside ``measured`` not at all."""
-    plain = YAML(typ="safe", pure=True)
-    try:
-        old, new = plain.load(before), plain.load(after)
-    except YAMLError as error:
-        raise _no_place(f"the entry would break it: {' '.join(str(error).split())}") from error
-    expected = {**(old.get("measured") or {}), target: dict(values)}
-    if new.get("measured") != expected or {**old, "measured": None} != {**new, "measured": None}:
-        raise _no_place("the entry would change something else")
-
-
-def _no_place(why: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"no safe place for the entry: {why}",
-        where="measured",
-        expected="`measured: {}` or a block of entries at the end of the file",
-        action="write it so; nothing was changed",
-    )
+def _correctable(known: Measured | None, measured: Measured, target: str, path: Path) -> None:
+    """A correction replaces a measurement of the same source; another commit comes by another way."""
+    where = f"{path.name}: measured.{target}"
+    if known is None:
+        raise RefusedError("nothing is recorded that could be wrong", where=where, action="record without --correct")
+    if known.commit != measured.commit and (
+        identity.commit_match(known.commit, measured.commit) is not identity.CommitMatch.SAME
+    ):
+        raise RefusedError(
+            f"recorded at commit {known.commit or 'not stated'}, measured at {measured.commit or 'not stated'}",
+            where=where,
+            expected="the same commit: a correction mends a measurement, and advances no pin",
+            action="remove the entry of the earlier pin, and record anew",
+        )

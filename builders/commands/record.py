@@ -10,6 +10,7 @@ from pathlib import Path
 
 from builders.commands.measure import add_arguments
 from qualify.commands.evidence_options import add_trust_arguments, demands_of
+from qualify.commands.record import add_correction_arguments, correction_of
 from qualify.errors import ExitCode
 
 HELP = "measure a qualified wheel in a container and write the values into the matrix, from its evidence alone"
@@ -22,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--accept-overridden", action="store_true", help="take a wheel that only waivers let through; the entry says so"
     )
     add_trust_arguments(parser, signed=True)
+    add_correction_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print what was recorded as JSON")
 
 
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         find_links=arguments.find_links,
         accept_overridden=arguments.accept_overridden,
         demands=demands_of(arguments, loaded, signed=arguments.signed),
+        correct=correction_of(arguments),
         now=datetime.now(UTC),
     )
     if arguments.json:

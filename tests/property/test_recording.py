@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from qualify import recording
+from qualify import measuredtext
 from qualify.matrix.model import Measured
 
 MEASURED = Measured(
@@ -59,7 +59,7 @@ def texts(draw: st.DrawFn) -> str:
 @settings(deadline=None, max_examples=300)
 @given(texts())
 def test_one_entry_goes_in_and_nothing_else_changes(before: str) -> None:
-    after = recording.insert(before, "x86_64-sm90", MEASURED)
+    after = measuredtext.insert(before, "x86_64-sm90", MEASURED)
     old, new = (YAML(typ="safe", pure=True).load(text) for text in (before, after))
     assert new.pop("measured") == {**(old.pop("measured", None) or {}), "x86_64-sm90": ENTRY}
     assert new == old
@@ -85,7 +85,7 @@ def kept(text: str) -> list[str]:
 @given(texts())
 @settings(deadline=None, max_examples=50)
 def test_a_second_target_goes_in_behind_the_first(before: str) -> None:
-    once = recording.insert(before, "x86_64-sm90", MEASURED)
-    twice = recording.insert(once, "aarch64-sm121", MEASURED)
+    once = measuredtext.insert(before, "x86_64-sm90", MEASURED)
+    twice = measuredtext.insert(once, "aarch64-sm121", MEASURED)
     names = list(YAML(typ="safe", pure=True).load(twice)["measured"])
     assert names[-2:] == ["x86_64-sm90", "aarch64-sm121"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qualify import matrix, recording
+from qualify import matrix, measuredtext, recording
 from qualify.errors import (
     AssayError,
     ConfigurationError,
@@ -73,13 +73,13 @@ ENDS = {
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_the_entry_goes_in_and_every_other_byte_stays(end: str, expected: str, newline: str) -> None:
     before, after = (text.replace("\n", newline) for text in (MATRIX + end, MATRIX + expected))
-    assert recording.insert(before, TARGET, MEASURED) == after
+    assert measuredtext.insert(before, TARGET, MEASURED) == after
 
 
 @pytest.mark.parametrize("end", ["measured: {}\n", "measured:\n" + OTHER, ""])
 def test_characters_beyond_ascii_do_not_move_the_place(end: str) -> None:
     before = "\ufeff# ä 🙂 \u2028 # here\n" + MATRIX.replace("# The head", "# Größe 🙂") + end
-    after = recording.insert(before, TARGET, MEASURED)
+    after = measuredtext.insert(before, TARGET, MEASURED)
     added = [line[2:] for line in difflib.ndiff(before.split("\n"), after.split("\n")) if line.startswith("+ ")]
     assert "\n".join(added).endswith(ENTRY.rstrip())
     assert not [line for line in difflib.ndiff(before.split("\n"), after.split("\n")) if line[:2] == "- "][1:]
@@ -87,7 +87,7 @@ def test_characters_beyond_ascii_do_not_move_the_place(end: str) -> None:
 
 def test_an_entry_in_flow_style_is_continued() -> None:
     flow = "measured: {aarch64-sm110: {" + ", ".join(line.strip() for line in OTHER.split("\n")[1:-1]) + "},}  # end\n"
-    after = recording.insert(MATRIX + flow, TARGET, MEASURED)
+    after = measuredtext.insert(MATRIX + flow, TARGET, MEASURED)
     assert after.startswith(MATRIX + flow[: flow.index(",}  # end")])
     assert after.endswith("},}  # end\n")
 
@@ -97,12 +97,12 @@ def test_an_entry_in_flow_style_is_continued() -> None:
 )
 def test_where_there_is_no_safe_place_nothing_is_made_up(end: str) -> None:
     with pytest.raises(ConfigurationError, match="no safe place"):
-        recording.insert(MATRIX + end, TARGET, MEASURED)
+        measuredtext.insert(MATRIX + end, TARGET, MEASURED)
 
 
 def test_a_value_that_would_be_no_plain_text_is_refused() -> None:
     with pytest.raises(RefusedError, match="printable ASCII"):
-        recording.insert(MATRIX, TARGET, MEASURED.model_copy(update={"torch": "2\u2028.0"}))
+        measuredtext.insert(MATRIX, TARGET, MEASURED.model_copy(update={"torch": "2\u2028.0"}))
 
 
 def test_a_qualified_wheel_is_recorded(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_what_the_pin_does_not_accept_is_not_recorded(tmp_path: Path, options: d
 def test_a_matrix_that_changes_meanwhile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_matrix(tmp_path)
     made = qualified(tmp_path, path)
-    real = recording.insert
+    real = measuredtext.insert
 
     def slow(text: str, target: str, measured: Measured) -> str:
         path.write_text(text + "# someone else was here\n")
