@@ -18,6 +18,7 @@ _BINARY = frozenset(
 )
 _TRUE = frozenset({"1", "ON", "YES", "TRUE", "Y"})
 _FALSE = frozenset({"0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND", ""})
+_NO_OPERANDS = frozenset({"(", ")", "AND", "OR", "NOT"})  # unquoted
 _REFERENCE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 
 
@@ -93,6 +94,8 @@ class _Condition:
 
     def _next(self) -> str:
         word = self.words[self.at]
+        if word in _NO_OPERANDS:
+            raise IndexError
         self.at += 1
         return word
 
