@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +65,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for mode in arguments.accept_mode:
         if mode not in BUILD_MODES:
             raise UsageError(f'"{mode}" is no build mode', where="--accept-mode", expected=", ".join(BUILD_MODES))
-    (a, b), generated = _identities((arguments.a, arguments.against), arguments.label, arguments.project)
+    wheels = _Wheels()
+    (a, b), generated = _identities((arguments.a, arguments.against), arguments.label, arguments.project, wheels)
     content = None
     if arguments.against_source is not None:
         listed = {**generated, **dict.fromkeys(arguments.generated, "")}
-        content = _content(arguments.a, arguments.against_source, listed)
+        content = _content(arguments.a, arguments.against_source, listed, wheels)
         if content.same:
             a = replace(a, grade=max(a.grade, Grade.CONTENT))
     modes = tuple(arguments.accept_mode) or b.accepts or Policy().build_modes
@@ -126,20 +126,26 @@ def _listed(content: Content) -> list[str]:
     return [*lines, *(f"  nothing fits {pattern}" for pattern in content.unused)]
 
 
-def _content(text: str, tree: Path, generated: Mapping[str, str]) -> Content:
+def _content(text: str, tree: Path, generated: Mapping[str, str], wheels: _Wheels) -> Content:
     from qualify.content import compare_with_tree
 
     if not text.endswith(".whl"):
         raise UsageError("holds no files", where=text, expected="a wheel as A, with --against-source")
-    return compare_with_tree(_facts(Path(text)), tree, generated)
+    return compare_with_tree(wheels.facts(Path(text)), tree, generated)
 
 
-@lru_cache(maxsize=2)
-def _facts(path: Path) -> WheelFacts:
-    """Of a wheel; read once, though it is asked for its version and for its content."""
-    from qualify.opening import read_wheel
+class _Wheels:
+    """The facts of the wheels of one run: each is read once, though it is asked for its version and its content."""
 
-    return read_wheel(path)
+    def __init__(self) -> None:
+        self._read: dict[Path, WheelFacts] = {}
+
+    def facts(self, path: Path) -> WheelFacts:
+        from qualify.opening import read_wheel
+
+        if path not in self._read:
+            self._read[path] = read_wheel(path)
+        return self._read[path]
 
 
 def _plain(identity: Any) -> dict[str, Any]:
@@ -152,7 +158,9 @@ def _word(grade: Grade) -> str:
     return grade.name.lower().replace("_", "-")
 
 
-def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> tuple[list[Any], Mapping[str, str]]:
+def _identities(
+    texts: Sequence[str], labels: Sequence[str], project: str, wheels: _Wheels
+) -> tuple[list[Any], Mapping[str, str]]:
     """Both sides, and which Python files no tree holds; a matrix on one side says so, where the other's version module
     lies, and which labels there are."""
     from qualify.matrix import LoadedMatrix, load
@@ -163,10 +171,10 @@ def _identities(texts: Sequence[str], labels: Sequence[str], project: str) -> tu
     module = known.matrix.project.version_module if known else ""
     name = project or (known.matrix.project.name if known else "")
     generated = known.matrix.project.generated if known else {}
-    return [_identity(text, declared, module, name, matrices.get(text)) for text in texts], generated
+    return [_identity(text, declared, module, name, matrices.get(text), wheels) for text in texts], generated
 
 
-def _identity(text: str, labels: Sequence[str], module: str, project: str, matrix: Any) -> Any:
+def _identity(text: str, labels: Sequence[str], module: str, project: str, matrix: Any, wheels: _Wheels) -> Any:
     from qualify.identity import (
         identity_of_block,
         identity_of_pin,
@@ -180,7 +188,7 @@ def _identity(text: str, labels: Sequence[str], module: str, project: str, matri
     if text.endswith(".whl"):
         from qualify import provenance
 
-        facts = _facts(Path(text))
+        facts = wheels.facts(Path(text))
         return with_receipt(identity_of_wheel(facts, module, labels), facts, provenance.beside(Path(text)))
     if text.startswith(("http://", "https://")):
         from qualify.served import identity_of_server
