@@ -41,6 +41,9 @@ def test_a_block_is_read_with_its_lines() -> None:
         page(end="\r\n"),
         page(after="")[:-1],
         b"\xef\xbb\xbf" + page(),
+        b"\xef\xbb\xbf" + page(before=""),
+        page(before="```parity-pin\n", after="``` \nText with ```code``` in it.\n```sh\n"),
+        page(before="~~~~\n```\n", after="~~~~~"),
         page(before="```toml\n", after="```\n"),
         page(before="a\u2028vllm_commit = nothing\u0085\x0b\x0cvllm_commit = nothing\n"),
     ],
@@ -53,6 +56,9 @@ def test_a_block_is_read_with_its_lines() -> None:
         "CRLF",
         "no-final-newline",
         "BOM",
+        "BOM-before-the-first-line",
+        "fenced-with-a-word",
+        "a-fence-in-a-fence",
         "fenced",
         "U+2028",
     ],
@@ -68,6 +74,16 @@ def test_whatever_markdown_is_around_it(data: bytes) -> None:
     [
         (b"", "PIN.md", "no block: no line is PROJECT_runtime_version"),
         (page(*LINES[:3]), "PIN.md:7", "the block lacks flashinfer_version"),
+        (
+            page(before="```parity-pin\n", after="")[:-1],
+            "PIN.md:5",
+            "the block ends with the file, and the fence of line 1",
+        ),
+        (page(before="````\n", after="```\n"), "PIN.md:5", "the block ends with the file, and the fence of line 1"),
+        (page(before="```\n", after="~~~\n"), "PIN.md:5", "the block ends with the file, and the fence of line 1"),
+        (page(*LINES, f"vllm_asserted_commit = {'a' * 40}"), "PIN.md:6", "the block asserts commit aaaa"),
+        (page(*LINES, "vllm_asserted_commit = 555967922"), "PIN.md:9", "vllm_asserted_commit is '555967922'"),
+        (page(f"vllm_asserted_commit = {COMMIT}"), "PIN.md", "no block: no line is PROJECT_runtime_version"),
         (page(*LINES[1:]), "PIN.md:7", "the block lacks vllm_commit"),
         (page(*LINES, "", *LINES), "PIN.md:10", "vllm_commit stands here and in line 5"),
         (page(*LINES, LINES[3]), "PIN.md:9", "flashinfer_version stands here and in line 8"),
@@ -112,6 +128,30 @@ def test_of_several_projects_the_named_one() -> None:
 def test_a_huge_file_is_no_page() -> None:
     with pytest.raises(ConfigurationError, match="is larger than 16 MiB"):
         pinblock.read(b"a" * (pinblock.MAX_SIZE + 1), "PIN.md")
+
+
+RELEASE = (
+    f"vllm_commit = {COMMIT}",
+    f"vllm_asserted_commit = {COMMIT}",
+    "vllm_runtime_version = 0.26.0",
+    "vllm_distribution_version = 0.26.0",
+    "flashinfer_version = 0.6.15.post1",
+)
+
+
+def test_a_plain_release_may_stand_in_a_block_that_asserts_its_commit_itself() -> None:
+    block = pinblock.read(page(*RELEASE), "PIN.md")
+    assert (block.runtime_version, block.asserted_commit) == ("0.26.0", COMMIT)
+    assert "vllm_asserted_commit" not in block.values()
+    after = pinblock.replace(page(*RELEASE), "PIN.md", {"vllm_runtime_version": "0.26.1"})
+    assert after == page(*RELEASE).replace(b"runtime_version = 0.26.0", b"runtime_version = 0.26.1")
+
+
+def test_what_a_person_asserts_is_never_written() -> None:
+    other = "a" * 40
+    for values in ({"vllm_asserted_commit": other}, {"vllm_commit": other}):
+        with pytest.raises(RefusedError):
+            pinblock.replace(page(*RELEASE), "PIN.md", values)
 
 
 NEW = {
