@@ -7,16 +7,23 @@ no kill leaves half a line; lines end at line feeds alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from qualify import identity
 from qualify.errors import ConfigurationError, UnavailableError
 from qualify.files import write_atomic
 
 HISTORY_VERSION = 1
 MAX_SIZE = 64 << 20  # bytes
+
+CORRECTED = "corrected"
+ADVANCED = "advanced"
+ROLLED_BACK = "rolled back"
+# What moves a pin from one commit to another; ``commit`` stands in ``before`` and in ``after`` of such an entry.
+MOVES = (ADVANCED, ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +31,16 @@ class Entry:
     """One change.  ``before`` and ``after`` hold what was changed, as JSON values."""
 
     when: str  # ISO 8601, UTC
-    what: str  # "corrected"
-    target: str
+    what: str  # "corrected", "advanced", "rolled back"
+    target: str  # "" where it is about the pin itself
     by: str
     reason: str
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    report: str = ""  # of a sync cycle: its path, relative to the matrix
+
+
+_KEYS = frozenset(field.name for field in fields(Entry))
 
 
 def path_for(matrix: Path) -> Path:
@@ -62,6 +73,20 @@ def append(matrix: Path, entry: Entry) -> Path:
     return path
 
 
+def moved(entries: Iterable[Entry], commit: str, now: str) -> bool:
+    """Whether the recorded moves lead from ``commit`` to ``now``: what stands at the first is behind, and not wrong."""
+    position = commit
+    for entry in entries:
+        before, after = entry.before.get("commit"), entry.after.get("commit")
+        if entry.what in MOVES and isinstance(before, str) and isinstance(after, str):
+            position = after if _same(before, position) else position
+    return not _same(commit, now) and _same(position, now)
+
+
+def _same(a: str, b: str) -> bool:
+    return identity.commit_match(a, b) is identity.CommitMatch.SAME
+
+
 def _change(entry: Entry) -> dict[str, Any]:
     """What an entry says but for the time."""
     return {name: value for name, value in asdict(entry).items() if name != "when"}
@@ -89,9 +114,9 @@ def _entry(line: bytes, matrix: Path, number: int) -> Entry:
         version = value.pop("version")
         if version != HISTORY_VERSION or isinstance(version, bool):
             raise ValueError(f"version {version!r}, and this tool reads {HISTORY_VERSION}")
-        if value.keys() != {field.name for field in fields(Entry)}:
+        if not _KEYS - {"report"} <= value.keys() <= _KEYS:
             raise ValueError("keys are missing or unknown")
-        texts = [value[name] for name in ("when", "what", "target", "by", "reason")]
+        texts = [value.get(name, "") for name in ("when", "what", "target", "by", "reason", "report")]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("a text is none")
         if not isinstance(value["before"], dict) or not isinstance(value["after"], dict):

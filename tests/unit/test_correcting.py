@@ -173,6 +173,35 @@ def test_a_line_that_is_no_entry_is_named(tmp_path: Path, data: bytes) -> None:
     assert refused.value.where == "matrix.history.jsonl:2"
 
 
+def move(before: str, after: str, what: str = history.ADVANCED) -> history.Entry:
+    report = "sync/2026-12-01-bbbbbbb.md"
+    return history.Entry("", what, "", "me", "a reviewed report", {"commit": before}, {"commit": after}, report)
+
+
+def test_a_commit_is_behind_where_recorded_moves_lead_away_from_it() -> None:
+    a, b, c = ("a" * 40, "b" * 40, "c" * 40)
+    there = [move(a, b), LINE, move(b, c)]
+    assert history.moved(there, a, c)
+    assert history.moved(there, a[:9], c[:9])
+    assert history.moved(there, b, c)
+    assert not history.moved(there, c, a), "nothing leads back"
+    assert history.moved([*there, move(c, a, history.ROLLED_BACK)], c, a)
+    assert not history.moved([*there, move(c, a, history.ROLLED_BACK)], a, a), "it isn't behind"
+    assert not history.moved(there, "d" * 40, c)
+    assert not history.moved([move(a, b, history.CORRECTED)], a, b), "a correction moves no pin"
+    assert not history.moved([move(a[:6], b)], a[:6], b), "too short to be a commit"
+    assert not history.moved([], a, b)
+
+
+def test_a_line_of_an_earlier_tool_names_no_report(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.yaml"
+    history.append(path, LINE)
+    place = history.path_for(path)
+    place.write_bytes(place.read_bytes().replace(b', "report": ""', b""))
+    history.append(path, move("a" * 40, "b" * 40))
+    assert [entry.report for entry in history.read(path)] == ["", "sync/2026-12-01-bbbbbbb.md"]
+
+
 def test_a_last_line_without_an_end_is_said(tmp_path: Path) -> None:
     path = tmp_path / "matrix.yaml"
     history.append(path, LINE)
