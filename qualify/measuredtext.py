@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -18,7 +18,10 @@ from qualify.errors import ConfigurationError, RefusedError
 from qualify.matrix.model import Measured
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
+_PLAIN_KEY = re.compile(r"[a-z][a-z0-9_-]+")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})  # of one YAML or another: keys in quotes
 ORDER = tuple(Measured.model_fields)
+Values = Mapping[str, "str | Mapping[str, str]"]
 
 
 def insert(text: str, target: str, measured: Measured) -> str:
@@ -61,37 +64,62 @@ def replace(text: str, target: str, measured: Measured) -> str:
     _, entry = _child(node, target) if isinstance(node, MappingNode) else (None, None)
     if not isinstance(entry, MappingNode) or not entry.value:
         raise _no_place(f"there is no entry {target}")
-    there = {key.value: value for key, value in entry.value if isinstance(key, ScalarNode)}
     result = text
-    if there.keys() == values.keys():
-        for name, value in sorted(there.items(), key=lambda item: -item[1].start_mark.index):
-            if not isinstance(value, ScalarNode) or value.style in ("|", ">"):
-                raise _no_place(f"{name} of {target} is no plain value")
-            start, end = value.start_mark.index, value.end_mark.index
-            result = result[:start] + json.dumps(values[name]) + result[end:]
+    if _same_keys(entry, values):
+        for node, value in sorted(_leaves(entry, values, target), key=lambda leaf: -leaf[0].start_mark.index):
+            start, end = node.start_mark.index, node.end_mark.index
+            result = result[:start] + json.dumps(value) + result[end:]
     else:
         start, end = entry.start_mark.index, _end(entry)
         if entry.flow_style:
-            inner = "{" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in values.items()) + "}"
+            inner = _flow(values)
         else:
             newline = "\r\n" if "\r\n" in text else "\n"
-            indent = " " * entry.value[0][0].start_mark.column
-            inner = f"{newline}{indent}".join(f"{name}: {json.dumps(value)}" for name, value in values.items())
+            column = entry.value[0][0].start_mark.column
+            inner = _lines(values, column, newline)[column : -len(newline)]
         result = text[:start] + inner + text[end:]
     _verify(text, result, target, values)
     return result
 
 
-def _values(target: str, measured: Measured) -> dict[str, str]:
+def _same_keys(node: MappingNode, values: Values) -> bool:
+    there = {key.value: value for key, value in node.value if isinstance(key, ScalarNode)}
+    return there.keys() == values.keys() and all(
+        isinstance(there[name], MappingNode) and _same_keys(there[name], value)
+        for name, value in values.items()
+        if isinstance(value, Mapping)
+    )
+
+
+def _leaves(node: MappingNode, values: Values, target: str) -> Iterator[tuple[ScalarNode, str]]:
+    """Each value of an entry that has the same keys, with the one that takes its place."""
+    for key, there in node.value:
+        value = values[key.value]
+        if isinstance(value, Mapping):
+            yield from _leaves(there, value, target)
+        elif isinstance(there, ScalarNode) and there.style not in ("|", ">"):
+            yield there, value
+        else:
+            raise _no_place(f"{key.value} of {target} is no plain value")
+
+
+def _values(target: str, measured: Measured) -> dict[str, str | Mapping[str, str]]:
     """What an entry says, in its order.
 
     :raises RefusedError: a value that is not printable ASCII.
     """
-    values = {name: str(getattr(measured, name)) for name in ORDER}
+    values: dict[str, str | Mapping[str, str]] = {name: str(getattr(measured, name)) for name in ORDER}
+    values["companions"] = dict(sorted(measured.companions.items()))
     if measured.verdict == "qualified":
         del values["verdict"]  # an entry says it only where it is not so
-    for name, value in values.items():
-        if not _PRINTABLE.fullmatch(value):
+    if not measured.companions:
+        del values["companions"]
+    texts = [
+        *values.items(),
+        *(item for pair in measured.companions.items() for item in (("a companion", pair[0]), pair)),
+    ]
+    for name, value in texts:
+        if isinstance(value, str) and not _PRINTABLE.fullmatch(value):
             raise RefusedError(f"{name} is {value!r}", where=target, expected="printable ASCII")
     return values
 
@@ -132,23 +160,37 @@ def _after(text: str, place: int, block: str, newline: str) -> str:
 
 
 def _block(key: str, content: Mapping[str, object], indent: int, newline: str) -> str:
-    lines = f"{' ' * indent}{key}:{newline}"
+    return f"{' ' * indent}{_key(key)}:{newline}{_lines(content, indent + 2, newline)}"
+
+
+def _lines(content: Mapping[str, object], indent: int, newline: str) -> str:
+    lines = ""
     for name, value in content.items():
         if isinstance(value, Mapping):
-            lines += _block(name, value, indent + 2, newline)
+            lines += _block(name, value, indent, newline)
         else:
             # A JSON string of printable ASCII is a double-quoted YAML string.
-            lines += f"{' ' * (indent + 2)}{name}: {json.dumps(value)}{newline}"
+            lines += f"{' ' * indent}{_key(name)}: {json.dumps(value)}{newline}"
     return lines
 
 
-def _into_flow(text: str, node: MappingNode, target: str, values: Mapping[str, str]) -> str:
+def _key(name: str) -> str:
+    return name if _PLAIN_KEY.fullmatch(name) and name not in _WORDS else json.dumps(name)
+
+
+def _flow(values: Mapping[str, object]) -> str:
+    inner = (
+        (name, _flow(value) if isinstance(value, Mapping) else json.dumps(value)) for name, value in values.items()
+    )
+    return "{" + ", ".join(f"{_key(name)}: {text}" for name, text in inner) + "}"
+
+
+def _into_flow(text: str, node: MappingNode, target: str, values: Values) -> str:
     place = int(node.value[-1][1].end_mark.index)
-    inner = ", ".join(f"{name}: {json.dumps(value)}" for name, value in values.items())
-    return f"{text[:place]}, {target}: {{{inner}}}{text[place:]}"
+    return f"{text[:place]}, {target}: {_flow(values)}{text[place:]}"
 
 
-def _verify(before: str, after: str, target: str, values: Mapping[str, str]) -> None:
+def _verify(before: str, after: str, target: str, values: Values) -> None:
     """Read both texts: nothing may differ but the one entry, and what is outside ``measured`` not at all."""
     plain = YAML(typ="safe", pure=True)
     try:

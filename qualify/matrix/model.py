@@ -326,6 +326,8 @@ class Measured(Strict):
     toolkit: str
     torch: str
     flashinfer: str
+    # Normalised name -> installed version of what the wheel requires with ``==``, and of what else decides a result.
+    companions: dict[str, str] = Field(default_factory=dict)
     how: str
     when: str
     verdict: Literal["qualified", "overridden"] = "qualified"  # overridden: only waivers let the wheel through

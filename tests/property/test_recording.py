@@ -19,7 +19,7 @@ MEASURED = Measured(
     how='import "as is" # no comment, \\',
     when="2026-11-30T12:00:00+00:00",
 )
-ENTRY = {name: getattr(MEASURED, name) for name in Measured.model_fields if name != "verdict"}
+ENTRY = {name: getattr(MEASURED, name) for name in Measured.model_fields if name not in ("companions", "verdict")}
 
 # Whatever a person may write between the keys, line separators that only YAML 1.1 knows included.
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12)

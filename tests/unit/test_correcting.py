@@ -246,7 +246,11 @@ def test_an_entry_that_gains_a_key_is_written_anew(newline: str) -> None:
 
 
 def test_an_entry_in_braces() -> None:
-    values = ", ".join(f'{name}: "{value}"' for name, value in MEASURED.model_dump().items() if name != "verdict")
+    values = ", ".join(
+        f'{name}: "{value}"'
+        for name, value in MEASURED.model_dump().items()
+        if isinstance(value, str) and name != "verdict"
+    )
     before = f"{MATRIX}measured: {{{TARGET}: {{{values}}}}}  # by record\n"
     after = measuredtext.replace(before, TARGET, NEW)
     head, _, entry = before.rpartition("measured:")
@@ -254,6 +258,55 @@ def test_an_entry_in_braces() -> None:
     assert after == f"{head}measured:{expected}"
     gained = measuredtext.replace(before, TARGET, NEW.model_copy(update={"verdict": "overridden"}))
     assert gained.endswith(', verdict: "overridden"}}  # by record\n')
+
+
+COMPANIONS = {"torch": "2.14.0+cu130", "nvidia-cutlass-dsl": "4.6.0", "on": "1", "3to2": "1.1"}
+WITH = MEASURED.model_copy(update={"companions": COMPANIONS})
+NESTED = """\
+    companions:
+      "3to2": "1.1"
+      nvidia-cutlass-dsl: "4.6.0"
+      "on": "1"
+      torch: "2.14.0+cu130"
+"""
+WITH_TEXT = ENTRY.replace("    how:", f"{NESTED}    how:")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_companions_are_a_block_of_their_own(newline: str) -> None:
+    head = (MATRIX + "measured:\n").replace("\n", newline)
+    bare, rich, other = (text.replace("\n", newline) for text in (ENTRY, WITH_TEXT, OTHER))
+    assert measuredtext.insert(head + other, TARGET, WITH) == head + other + rich
+    assert measuredtext.replace(head + bare + other, TARGET, WITH) == head + rich + other
+    assert measuredtext.replace(head + rich + other, TARGET, MEASURED) == head + bare + other
+    newer = WITH.model_copy(update={"companions": {**COMPANIONS, "torch": "2.14.1"}})
+    noted = rich.replace('"2.14.0+cu130"', "'2.14.0+cu130'  # as pip says")
+    expected = noted.replace("'2.14.0+cu130'", '"2.14.1"')
+    assert measuredtext.replace(head + noted + other, TARGET, newer) == head + expected + other
+
+
+def test_companions_in_braces() -> None:
+    before = f"{MATRIX}measured: {{aarch64-sm110: {{how: x}}}}\n"
+    inserted = measuredtext.insert(before, TARGET, WITH)
+    assert (
+        'companions: {"3to2": "1.1", nvidia-cutlass-dsl: "4.6.0", "on": "1", torch: "2.14.0+cu130"}, how:' in inserted
+    )
+    newer = WITH.model_copy(update={"companions": {**COMPANIONS, "torch": "2.14.1"}})
+    assert measuredtext.replace(inserted, TARGET, newer) == inserted.replace("2.14.0+cu130", "2.14.1")
+
+
+def test_what_the_matrix_says_of_companions_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.yaml"
+    path.write_text(MATRIX + "measured:\n" + WITH_TEXT)
+    assert matrix.load(path).matrix.measured[TARGET].companions == COMPANIONS
+    path.write_text(MATRIX + "measured:\n" + ENTRY)
+    assert matrix.load(path).matrix.measured[TARGET].companions == {}
+
+
+def test_a_companion_that_would_be_no_plain_text_is_refused() -> None:
+    for companions in ({"a\u2028": "1"}, {"a": "1\n2"}):
+        with pytest.raises(RefusedError, match="printable ASCII"):
+            measuredtext.insert(MATRIX, TARGET, MEASURED.model_copy(update={"companions": companions}))
 
 
 @pytest.mark.parametrize(

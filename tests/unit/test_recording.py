@@ -125,6 +125,7 @@ def test_a_qualified_wheel_is_recorded(tmp_path: Path) -> None:
         "toolkit": measured.toolkit,
         "torch": "",
         "flashinfer": "",
+        "companions": {},
         "how": "version module",
         "when": "2026-11-30T12:00:00+00:00",
     }
