@@ -17,6 +17,7 @@ COMMANDS = {
     "verify": "qualify.commands.verify",
     "key": "qualify.commands.key",
     "publish": "qualify.commands.publish",
+    "upload": "qualify.commands.upload",
 }
 
 
