@@ -17,7 +17,6 @@ COMMANDS = {
     "verify": "qualify.commands.verify",
     "key": "qualify.commands.key",
     "publish": "qualify.commands.publish",
-    "upload": "qualify.commands.upload",
 }
 
 

@@ -7,7 +7,6 @@ with nothing to set up twice.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import subprocess
 import sys
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 # pip reads the general section, then those of the commands that fetch, then the environment; later ones win.
 _SECTIONS = ("global", "install", "download", ":env:")
 _TIMEOUT = 60.0
-_CHUNK = 1 << 18
 _GLIBC_OLDEST = {"x86_64": 5, "aarch64": 17}
 _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
@@ -167,47 +165,6 @@ class Index:
         if best is None:
             raise self._nothing(requirement, "no source distribution of it")
         return best.link
-
-    def require_answer(self, where: str) -> None:
-        """The index itself answers: else a project that is not listed there would look like one that is new.
-
-        :raises UnavailableError: it doesn't.
-        """
-        with self._network(), self.client.stream("GET", self._settings.index_urls[0]) as response:
-            status = response.status_code
-        if status >= 400:
-            raise UnavailableError(
-                f"no package index answers there: {status}",
-                where=where,
-                expected="a simple index (PEP 503)",
-                action="name the index that installers read",
-            )
-
-    def sha256_of(self, project: str, filename: str, *, at_most: int) -> str:
-        """What the index has under a file's name; "" where it has no such file.
-
-        Where the index states no sha256 the file is fetched and hashed.
-
-        :param at_most: bytes; a larger file is hashed no further, since it can't be the one that is looked for.
-        """
-        with self._network():
-            packages = self._finder(ignore_compatibility=True).find_all_packages(project, allow_yanked=True)
-            link = next((package.link for package in packages if package.link.filename == filename), None)
-            if link is None:
-                return ""
-            stated = (link.hash_option or {}).get("sha256", [])
-            if len(stated) == 1:
-                return str(stated[0])
-            hasher, read = hashlib.sha256(), 0
-            with self.client.stream("GET", link.url_without_fragment) as response:
-                if response.status_code != 200:
-                    raise UnavailableError(f"the package index answers {response.status_code}", where=filename)
-                for chunk in response.iter_bytes(_CHUNK):
-                    hasher.update(chunk)
-                    read += len(chunk)
-                    if read > at_most:
-                        break
-            return hasher.hexdigest()
 
     def _finder(self, *, target: tuple[str, list[str]] | None = None, **options: Any) -> PackageFinder:
         from unearth import PackageFinder, TargetPython

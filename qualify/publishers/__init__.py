@@ -16,7 +16,6 @@ from qualify.evidence import Evidence
 
 PUBLISHERS = {
     "folder": "qualify.publishers.folder",
-    "index": "qualify.publishers.upload",
 }
 
 # what is being copied, bytes done, bytes in all

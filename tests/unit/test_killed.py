@@ -10,11 +10,9 @@ import pytest
 from qualify.publishers import PUBLISHERS
 
 ROOT = Path(__file__).parents[2]
-# What an upload leaves lies on the server: tests/unit/test_uploading.py kills it there.
-FOLDERS = [kind for kind in PUBLISHERS if kind != "index"]
 
 
-@pytest.mark.parametrize(("kind", "fewest"), [("record", 10), *((kind, 60) for kind in FOLDERS)])
+@pytest.mark.parametrize(("kind", "fewest"), [("record", 10), *((kind, 60) for kind in PUBLISHERS)])
 def test_killed_at_any_moment_everything_is_whole_and_the_same_command_ends_it(
     tmp_path: Path, kind: str, fewest: int
 ) -> None:

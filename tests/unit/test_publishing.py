@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import json
 import os
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from qualify.publishers.folder import publish
 from qualify.publishers.pages import Release
 from tests.support.line import NOW, TARGETS, Qualified, axpy, judged, qualified, write_matrix
 from tests.support.store import Links, listed, sha256, torn, tree
-from tests.support.uploadserver import pypiserver
 from tests.support.wheel import write_wheel
 
 SM110, SM121 = "aarch64-sm110", "aarch64-sm121"
@@ -39,22 +37,10 @@ def proven(work: Path, target: str = "x86_64-sm90", version: str = "0.1.0") -> e
     return prove(qualified(work, work / "matrix.yaml", target, version))
 
 
-@pytest.fixture(params=PUBLISHERS)
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """Each publisher, with somewhere to publish to."""
-    if request.param == "index":
-        monkeypatch.setenv("TWINE_USERNAME", "")
-        monkeypatch.setenv("TWINE_PASSWORD", "")
-        with pypiserver(tmp_path / "server") as url:
-            yield request.param, url
-    else:
-        yield request.param, str(tmp_path / "to")
-
-
-def test_every_publisher_keeps_the_contract(work: Path, place: tuple[str, str]) -> None:
+@pytest.mark.parametrize("kind", PUBLISHERS)
+def test_every_publisher_keeps_the_contract(work: Path, kind: str) -> None:
     """The one that kills it at every step is tests/unit/test_killed.py."""
-    kind, to = place
-    publishes = publisher(kind).publish
+    publishes, to = publisher(kind).publish, str(work / "to")
     proof = proven(work)
     (first,) = publishes([proof], to, now=NOW)
     (again,) = publishes([proof], to, now=NOW + timedelta(days=1))
